@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Plain programs with main, run under thread sanitizer (Criterion cannot be).
+
+plain_tests +=
+plain_tests += %D%/race_lock
+plain_tests += %D%/race_mpsc
+plain_tests += %D%/race_pool
