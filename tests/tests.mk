@@ -6,4 +6,5 @@ test_libs =
 EXTRA_DIST += %D%/lsan.supp %D%/run-test
 
 include %D%/base/base.mk
+include %D%/fabric/fabric.mk
 include %D%/race/race.mk

@@ -2,6 +2,9 @@
 # Plain programs with main, run under thread sanitizer (Criterion cannot be).
 
 plain_tests +=
+plain_tests += %D%/race_hazard
 plain_tests += %D%/race_lock
 plain_tests += %D%/race_mpsc
+plain_tests += %D%/race_park
 plain_tests += %D%/race_pool
+plain_tests += %D%/race_ring

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Contract and unit tests of the fabric layer.
+
+criterion_tests += \
+    %D%/test_contract \
+    %D%/test_engine \
+    %D%/test_mutants \
+    %D%/test_node \
+    %D%/test_node_arena \
+    %D%/test_node_hazard \
+    %D%/test_node_park \
+    %D%/test_node_reg \
+    %D%/test_region \
+    %D%/test_shm_copy \
+    %D%/test_shm_ring
+
+# The contract's rig and cases, shared by the test of transports and the test of the contract.
+contract_sources = \
+    %D%/contract.h \
+    %D%/contract_amo.c \
+    %D%/contract_cases.c \
+    %D%/contract_close.c \
+    %D%/contract_exhaust.c \
+    %D%/contract_fail.c \
+    %D%/contract_flush.c \
+    %D%/contract_get.c \
+    %D%/contract_gone.c \
+    %D%/contract_list.h \
+    %D%/contract_mem.c \
+    %D%/contract_notify.c \
+    %D%/contract_op.c \
+    %D%/contract_order.c \
+    %D%/contract_peer.c \
+    %D%/contract_put.c \
+    %D%/contract_rig.c \
+    %D%/contract_run.c \
+    %D%/contract_send.c \
+    %D%/contract_stop.c \
+    %D%/contract_threads.c
+
+%C%_test_contract_SOURCES = %D%/test_contract.c $(contract_sources)
+%C%_test_mutants_SOURCES  = %D%/test_mutants.c $(contract_sources) \
+    %D%/mutant.c \
+    %D%/mutant.h \
+    %D%/mutant_call.c \
+    %D%/mutant_data.c \
+    %D%/mutant_memory.c
+
+# Ranks that share a node and nothing else.
+node_rig = %D%/node_rig.c %D%/node_rig.h
+%C%_test_node_SOURCES        = %D%/test_node.c $(node_rig)
+%C%_test_node_arena_SOURCES  = %D%/test_node_arena.c $(node_rig)
+%C%_test_node_hazard_SOURCES = %D%/test_node_hazard.c $(node_rig)
+%C%_test_node_park_SOURCES   = %D%/test_node_park.c $(node_rig)
+%C%_test_node_reg_SOURCES    = %D%/test_node_reg.c $(node_rig)
