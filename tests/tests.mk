@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # All tests: the helpers, then one fragment per tier.
 
-test_libs =
+test_libs = %D%/libt.la
+check_LTLIBRARIES += %D%/libt.la
+%C%_libt_la_SOURCES = %D%/t.c %D%/t.h %D%/t_data.c
 
 EXTRA_DIST += %D%/lsan.supp %D%/run-test
 
 include %D%/base/base.mk
 include %D%/fabric/fabric.mk
+include %D%/core/core.mk
 include %D%/race/race.mk
+include %D%/fuzz/fuzz.mk

@@ -2,9 +2,12 @@
 # Plain programs with main, run under thread sanitizer (Criterion cannot be).
 
 plain_tests +=
+plain_tests += %D%/race_coll
 plain_tests += %D%/race_hazard
 plain_tests += %D%/race_lock
 plain_tests += %D%/race_mpsc
 plain_tests += %D%/race_park
 plain_tests += %D%/race_pool
+plain_tests += %D%/race_req
 plain_tests += %D%/race_ring
+%C%_race_req_SOURCES = %D%/race_req.c tests/core/fake_path.c tests/core/fake_path.h

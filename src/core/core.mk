@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The core layer, one room per subject, lower rooms first.
+
+noinst_LTLIBRARIES += %D%/libcore.la
+%C%_libcore_la_SOURCES = \
+    %D%/core.h \
+    %D%/init.c \
+    %D%/introspect.c
+
+# boot: who am I, who are my peers
+%C%_libcore_la_SOURCES += \
+    %D%/boot/boot.c \
+    %D%/boot/boot.h \
+    %D%/boot/boot_local.c \
+    %D%/boot/boot_pmix.c
+
+# topo: the machine
+%C%_libcore_la_SOURCES += \
+    %D%/topo/topo.c \
+    %D%/topo/topo.h
+
+# path: one peer, progress, requests
+%C%_libcore_la_SOURCES += \
+    %D%/path/agent.c \
+    %D%/path/crc_pool.c \
+    %D%/path/crc_pool.h \
+    %D%/path/path.c \
+    %D%/path/path.h \
+    %D%/path/peer.c \
+    %D%/path/peer.h \
+    %D%/path/progress.c \
+    %D%/path/progress.h \
+    %D%/path/req.c \
+    %D%/path/req.h \
+    %D%/path/req_wait.c
+
+# mem: registered memory and tokens
+%C%_libcore_la_SOURCES += \
+    %D%/mem/batch.c \
+    %D%/mem/check.c \
+    %D%/mem/mem.c \
+    %D%/mem/mem.h \
+    %D%/mem/notify.c \
+    %D%/mem/rma.c \
+    %D%/mem/token.c
+
+# team: ordered sets of peers
+%C%_libcore_la_SOURCES += \
+    %D%/team/team.c \
+    %D%/team/team.h
+
+# type: datatypes and operators
+%C%_libcore_la_SOURCES += \
+    %D%/type/dt_basic.c \
+    %D%/type/op_loops.c \
+    %D%/type/type.h
+
+# coll: collectives
+%C%_libcore_la_SOURCES += \
+    %D%/coll/coll.c \
+    %D%/coll/coll.h \
+    %D%/coll/coll_node.c
