@@ -5,10 +5,12 @@ test_libs = %D%/libt.la
 check_LTLIBRARIES += %D%/libt.la
 %C%_libt_la_SOURCES = %D%/t.c %D%/t.h %D%/t_data.c
 
-EXTRA_DIST += %D%/lsan.supp %D%/run-test
+EXTRA_DIST += %D%/README.md %D%/lsan.supp %D%/run-test
 
 include %D%/base/base.mk
 include %D%/fabric/fabric.mk
 include %D%/core/core.mk
 include %D%/race/race.mk
 include %D%/fuzz/fuzz.mk
+include %D%/e2e/e2e.mk
+include %D%/perf/perf.mk

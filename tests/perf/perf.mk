@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Instruction counts and ratios behind bars; skipped where the tool they need is absent.
+
+perf_scripts = %D%/test_instructions.sh
+
+script_tests += $(perf_scripts)
+EXTRA_DIST   += $(perf_scripts)
+
+# Run by hand.
+helper_programs += %D%/bench_direct %D%/copy_bench
+%C%_bench_direct_SOURCES = %D%/bench_direct.c %D%/bench_rows.c %D%/bench_rows.h
+%C%_bench_direct_LDADD   = $(layers_libs)
+%C%_copy_bench_LDADD     = $(layers_libs)
+
+# What test_instructions.sh counts.
+helper_programs += %D%/put_cost
+%C%_put_cost_LDADD = $(layers_libs)
