@@ -181,11 +181,13 @@ static int all_on_this_host(void)
 
 static int learn_job(void)
 {
+    const struct core_boot *boot = NULL;
     struct core_boot_id id;
-    int st = core_boot_open(&core.boot, &id);
+    int st = core_boot_open(&boot, &id);
     if (st != 0) {
         return st;
     }
+    core.boot = boot; /* only what has opened is closed */
     core.rank = id.rank;
     core.size = id.size;
     core.local = id.local;

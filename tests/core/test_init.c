@@ -191,6 +191,36 @@ Test(init, a_missing_rank_is_named_in_time)
     cr_assert_eq(t_ranks(3, late, NULL), 0);
 }
 
+/* Stands in for libpmix's: another library of this process may hold PMIx open, and a close too many
+ * would drop its reference. */
+int PMIx_Finalize(const void *info, size_t n);
+static int pmix_closed;
+
+int PMIx_Finalize(const void *info, size_t n)
+{
+    (void)info;
+    (void)n;
+    pmix_closed++;
+    return 0;
+}
+
+static int no_launcher(int rank, void *arg)
+{
+    (void)arg;
+    (void)rank;
+    unsetenv("PMIX_RANK");
+    unsetenv("PMIX_NAMESPACE");
+    setenv("ORIEL_BOOT", "pmix", 1);
+    t_check_eq(oriel_init(NULL), ORIEL_ERR_BOOT);
+    t_check_eq(pmix_closed, 0);
+    return 0;
+}
+
+Test(init, a_bootstrap_that_did_not_open_is_not_closed)
+{
+    cr_assert_eq(t_ranks(1, no_launcher, NULL), 0);
+}
+
 static int introspection(int rank, void *arg)
 {
     (void)arg;
