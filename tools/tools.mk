@@ -1,24 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs that are installed, and the scripts of developers.
+# Programs that are installed, one folder each, and the scripts of developers.
 
-bin_PROGRAMS += %D%/oriel-perf
+dist_man_MANS   =
+nodist_man_MANS =
 
-# oriel-perf is a client of the shared object, as a user's program would be.
-%C%_oriel_perf_SOURCES = \
-    %D%/oriel-perf.c \
-    %D%/perf.h \
-    %D%/perf_check.c \
-    %D%/perf_coll.c \
-    %D%/perf_opts.c \
-    %D%/perf_point.c \
-    %D%/perf_print.c \
-    %D%/perf_run.c
-%C%_oriel_perf_LDADD   = liboriel.la
+include tools/perf/perf.mk
+include tools/run/run.mk
+include tools/info/info.mk
 
-# Man pages. oriel(7) has the environment as the library describes it.
-dist_man_MANS   = %D%/oriel-perf.1
-nodist_man_MANS = %D%/oriel.7
-CLEANFILES      = %D%/oriel.7
+# oriel(7) has the environment as the library describes it.
+nodist_man_MANS += %D%/oriel.7
+CLEANFILES       = %D%/oriel.7
 
 %D%/oriel.7: %D%/oriel.7.in %D%/oriel-perf$(EXEEXT)
 	$(AM_V_GEN)%D%/oriel-perf$(EXEEXT) --settings man >$@.env && \

@@ -129,7 +129,7 @@ test_layers()
     include_in src/core/attic/room.c '"base/list.h"'
     include_in src/core/team/third.c '<pmix.h>'
     include_in src/core/team/short.c '"list.h"'
-    include_in tools/oriel-perf.c '"base/list.h"'
+    include_in tools/perf/oriel-perf.c '"base/list.h"'
     include_in src/mpi/inner.c '"core/core.h"'
     planted layers
     caught base_sees_fabric 'src/base/up.c:2: includes "fabric/fabric.h"'

@@ -38,13 +38,13 @@ function core_allows(from, to,   parts) {
 BEGIN {
     rooms = split("topo boot path mem team type msg coll win", room_name, " ")
     # Third-party headers and the only files that may include them.
-    home["pmix"] = "^src/core/boot/boot_pmix\\.c$|^tools/oriel-run[a-z_-]*\\.c$"
-    home["hwloc"] = "^src/core/topo/topo[a-z_]*\\.c$"
+    home["pmix"] = "^src/core/boot/boot_pmix\\.c$|^tools/run/"
+    home["hwloc"] = "^src/core/topo/topo[a-z_]*\\.c$|^tools/run/"
     home["infiniband"] = "^src/fabric/verbs/"
     home["rdma"] = "^src/fabric/ofi/"
     home["cuda"] = "^src/fabric/cuda\\.c$"
-    home["mpi"] = "^$"
-    shows_layers = "^tools/oriel-(info|perf-fabric|sim)[a-z_-]*\\.[ch]$"
+    home["mpi"] = "^tools/perf/perf_mpi\\.c$"
+    shows_layers = "^tools/(info|sim|perf-fabric)/"
 }
 
 $3 ~ /^</ {

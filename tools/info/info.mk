@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# oriel-info: what the library is, sees and has chosen.
