@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The copy kernel: every byte of payload that a CPU moves goes through here. Vector loops chosen
- * by CPU, equally fast at every relative alignment of source and destination; never the string
- * instructions, which some cores run twenty times slower when the destination lies a few bytes
- * behind the source modulo 4 KiB. Called by shm, self, pack and staging. No lock, any thread.
+ * by CPU, equally fast at every relative alignment of source and destination; for large copies the
+ * CPU's string instruction, except where the destination lies a few bytes behind the source modulo
+ * 4 KiB, where some cores run it twenty times slower. Called by shm, self, pack and staging. No
+ * lock, any thread.
  * It does not support overlap and gives no order between copies: the caller releases.
  */
 #ifndef BASE_COPY_H
@@ -18,8 +19,8 @@
  * A copy of 1, 2, 4 or 8 bytes is one load and one store; where both addresses are multiples of
  * the size, a concurrent reader sees the old or the new value, never a mixture. Larger copies
  * are not atomic in any part, and may write a byte twice (with the same value).
- * Above a size near that of the L2 cache the stores bypass the caches and are fenced before the
- * return, so a release store that follows is ordered as after any other copy.
+ * Stores of large copies may bypass the caches; they are done before any store that follows, so a
+ * release store is ordered as after any other copy.
  */
 void orl_copy(void *dst, const void *src, size_t n);
 
@@ -41,7 +42,12 @@ void orl_copy_open(void);
  */
 ORL_MUST_CHECK int orl_copy_select(const char *name);
 
-/* Size in bytes from which orl_copy bypasses the caches. */
+/* Size in bytes from which orl_copy bypasses the caches, where it does not take the string
+ * instruction. */
 size_t orl_copy_stream_min(void);
+
+/* Size in bytes from which orl_copy takes the string instruction, where the addresses allow it;
+ * SIZE_MAX without one. */
+size_t orl_copy_string_min(void);
 
 #endif

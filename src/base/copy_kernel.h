@@ -20,9 +20,11 @@ typedef void (*orl_copy_fn)(unsigned char *dst, const unsigned char *src, size_t
 
 struct orl_copy_kernel {
     const char *name;
-    bool (*is_usable)(void); /* asks the CPU */
-    orl_copy_fn copy;        /* n is above ORL_COPY_SMALL_MAX, here and below */
-    orl_copy_fn stream;      /* the same past the caches, fenced at the end */
+    bool (*is_usable)(void);  /* asks the CPU */
+    orl_copy_fn copy;         /* n is above ORL_COPY_SMALL_MAX, here and below */
+    orl_copy_fn stream;       /* the same past the caches, fenced at the end */
+    bool (*has_string)(void); /* asks the CPU whether `string` is fast; NULL: there is none */
+    orl_copy_fn string;       /* the same by the CPU's own copy instruction */
 };
 
 /* Kernels of this build's processor family, best first, NULL at the end. */

@@ -117,6 +117,11 @@ Test(copy, sizes_around_limits, .timeout = 120)
                 check_large(orl_copy_stream, kernel_name[k], middles[m] + (size_t)around[i]);
             }
         }
+        if (orl_copy_string_min() < orl_copy_stream_min()) {
+            check_large(orl_copy, kernel_name[k], orl_copy_string_min() - 1);
+            check_large(orl_copy, kernel_name[k], orl_copy_string_min());
+            check_large(orl_copy, kernel_name[k], orl_copy_string_min() + 65);
+        }
         check_large(orl_copy, kernel_name[k], orl_copy_stream_min() - 1);
         check_large(orl_copy, kernel_name[k], orl_copy_stream_min());
         check_large(orl_copy, kernel_name[k], orl_copy_stream_min() + 65);
