@@ -132,7 +132,8 @@ struct oriel_init_opts {
 /* Start: learn the job from PMIx (mpirun, srun) or, without a launcher, be a job of one rank.
  * Collective over the job. May be called again; each call wants its oriel_finalize, and only the
  * first one's options count.
- * Errors: BOOT (launcher, time-out: names the step and the ranks that are missing), CONF (names the
+ * Errors: BOOT (launcher, time-out: names the step and the ranks that are missing; or quotes a rank
+ * that cannot start), PEER (names a rank that has ended before it could take part), CONF (names the
  * setting, its value and the valid range), NOMEM (names the size needed), STATE (forked child). */
 int oriel_init(const struct oriel_init_opts *opts);
 
@@ -146,7 +147,8 @@ int oriel_finalize(void);
 /* True between a successful oriel_init and the last oriel_finalize. Never fails. */
 bool oriel_is_initialized(void);
 
-/* End the whole job with this exit code; text (may be NULL) says why. Does not return. */
+/* End the whole job with this exit code, 0 becoming 1 since an abort is no success; text (may be
+ * NULL) says why. Takes three seconds at most and does not return. */
 void oriel_abort(int code, const char *text);
 
 /* ================================================================ ranks and teams */
@@ -423,15 +425,25 @@ struct oriel_counter {
 };
 int oriel_counter_query(size_t i, struct oriel_counter *counter);
 
-/* Settings: what there is and what holds now. i from 0; RANGE behind the last one. Strings live as
- * long as the library; value until the next call of this function in this thread. */
+/* Where the value of a setting comes from. */
+enum oriel_origin {
+    ORIEL_ORIGIN_DEFAULT,
+    ORIEL_ORIGIN_ENVIRONMENT,
+    ORIEL_ORIGIN_PROGRAM /* the options of oriel_init */
+};
+
+/* Settings: what there is and what holds now; before oriel_init, and after one that failed, what it
+ * finds. i from 0; RANGE behind the last one. Strings live as long as the library; value and
+ * problem until the next call of this function in this thread. */
 struct oriel_setting_info {
     size_t size;      /* in: sizeof */
     const char *name; /* "ORIEL_SPIN_TIME" */
     const char *value;
     const char *fallback; /* the default */
     const char *range;
-    const char *text; /* when to change it */
+    const char *text;    /* when to change it */
+    const char *problem; /* what is wrong with the value, in words; NULL: nothing */
+    int origin;          /* enum oriel_origin */
 };
 int oriel_setting_query(size_t i, struct oriel_setting_info *info);
 
@@ -444,6 +456,43 @@ enum oriel_form {
     ORIEL_FORM_MAN
 };
 int oriel_settings_print(enum oriel_form form, char *text, size_t capacity, size_t *bytes);
+
+enum oriel_transport_state {
+    ORIEL_TRANSPORT_ABSENT,   /* not in this build, or nothing on this machine it could use */
+    ORIEL_TRANSPORT_DISABLED, /* left out by a setting */
+    ORIEL_TRANSPORT_IDLE,     /* would be used, and is not started */
+    ORIEL_TRANSPORT_FAILED,   /* could not be started */
+    ORIEL_TRANSPORT_CHOSEN
+};
+
+/* Transports: those this version knows of, what became of each and why. Works before oriel_init,
+ * and after one that failed. i from 0; RANGE behind the last one. reason is valid until the next
+ * call of this function in this thread. */
+struct oriel_transport_info {
+    size_t size;        /* in: sizeof */
+    const char *name;   /* "shm" */
+    const char *level;  /* how far it reaches: "process", "host", "NIC" or "network" */
+    const char *reason; /* one line, never NULL */
+    int state;          /* enum oriel_transport_state */
+    int error;          /* of FAILED: the code; else ORIEL_OK */
+};
+int oriel_transport_query(size_t i, struct oriel_transport_info *info);
+
+/* Facts: how the library was built ("build"), where it runs ("topology"), what bounds it
+ * ("limits"), how this job came to be ("job") and how its collectives work ("collectives"). Works
+ * before oriel_init, and after one that failed, as far as each is known then. i from 0; RANGE
+ * behind the last one. Names and groups may grow in number; value and text are for people, valid
+ * until the next call of this function in this thread. */
+struct oriel_fact {
+    size_t size;       /* in: sizeof */
+    const char *group; /* "topology" */
+    const char *name;  /* "l2_cache" */
+    const char *value; /* in words: "1 MiB" */
+    const char *text;  /* what it is, and why it is so; never NULL */
+    const char *unit;  /* of number: "bytes"; NULL: the value is no number */
+    uint64_t number;   /* UINT64_MAX: no limit */
+};
+int oriel_fact_query(size_t i, struct oriel_fact *fact);
 
 #ifdef __cplusplus
 }

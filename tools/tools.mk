@@ -12,8 +12,8 @@ include tools/info/info.mk
 nodist_man_MANS += %D%/oriel.7
 CLEANFILES       = %D%/oriel.7
 
-%D%/oriel.7: %D%/oriel.7.in %D%/oriel-perf$(EXEEXT)
-	$(AM_V_GEN)%D%/oriel-perf$(EXEEXT) --settings man >$@.env && \
+%D%/oriel.7: %D%/oriel.7.in %D%/oriel-info$(EXEEXT)
+	$(AM_V_GEN)%D%/oriel-info$(EXEEXT) --settings man >$@.env && \
 	    $(SED) -e 's/@VERSION@/$(VERSION)/' -e '/^@SETTINGS@/r '$@.env -e '/^@SETTINGS@/d' \
 	        $(srcdir)/%D%/oriel.7.in >$@.tmp && mv $@.tmp $@ && rm -f $@.env
 
@@ -28,8 +28,6 @@ EXTRA_DIST += \
     %D%/lint/layers.sh \
     %D%/lint/shape.sh \
     %D%/oriel.7.in \
-    %D%/plot/plot-perf \
-    %D%/plot/put.svg \
     %D%/quickstart \
     %D%/rows.sh \
     %D%/totals.sh

@@ -54,6 +54,13 @@
 #endif
 ORL_COLD void orl_assert_failed(const char *expression, const char *file, int line);
 
+/* Who compiles: "gcc 12.2.0". */
+#if defined(__clang__)
+ #define ORL_COMPILER "clang " __clang_version__
+#else
+ #define ORL_COMPILER "gcc " __VERSION__
+#endif
+
 /*
  * Clang's lock analysis. For declarations only: gcc refuses attributes on definitions, and sees
  * none here.

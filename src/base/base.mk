@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += %D%/libbase.la
     %D%/conf.c \
     %D%/conf.def \
     %D%/conf.h \
+    %D%/conf_name.c \
     %D%/conf_text.c \
     %D%/copy.c \
     %D%/copy.h \

@@ -18,12 +18,9 @@
 #include "base/status.h"
 #include "base/strbuf.h"
 
-#define PREFIX          "ORIEL_"
-#define PREFIX_LENGTH   (sizeof(PREFIX) - 1)
-#define LAUNCHER_PREFIX PREFIX "RUN_"
-
-/* Longest name compared when looking for the nearest; longer ones are compared by their start. */
-#define NAME_BYTES 48
+#define PREFIX        "ORIEL_"
+#define PREFIX_LENGTH (sizeof(PREFIX) - 1)
+#define NAME_BYTES    48
 
 struct row {
     const char *name;
@@ -378,48 +375,7 @@ static void store(struct orl_conf_values *conf, const struct row *row, const cha
     }
 }
 
-/* ---- Unknown names ---- */
-
-static size_t min3(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-    return least < c ? least : c;
-}
-
-/* Letters to add, drop or change to make one name of the other. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t a_length = strnlen(a, NAME_BYTES);
-    size_t b_length = strnlen(b, NAME_BYTES);
-    size_t above[NAME_BYTES + 1];
-    for (size_t j = 0; j <= b_length; j++) {
-        above[j] = j;
-    }
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = above[0];
-        above[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t changed = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = above[j];
-            above[j] = min3(changed, above[j] + 1, above[j - 1] + 1);
-        }
-    }
-    return above[b_length];
-}
-
-static const char *nearest_name(const char *name)
-{
-    size_t best = 0;
-    size_t best_distance = SIZE_MAX;
-    for (size_t i = 0; i < ROW_COUNT; i++) {
-        size_t distance = edit_distance(name, rows[i].name);
-        if (distance < best_distance) {
-            best = i;
-            best_distance = distance;
-        }
-    }
-    return rows[best].name;
-}
+/* ---- Loading ---- */
 
 /* The row of a name of `length` letters, without prefix; ROW_COUNT when there is none. */
 static size_t find_row(const char *name, size_t length)
@@ -431,30 +387,6 @@ static size_t find_row(const char *name, size_t length)
     }
     return i;
 }
-
-static void warn_unknown(void)
-{
-    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
-        const char *name = *entry;
-        if (strncmp(name, PREFIX, PREFIX_LENGTH) != 0 ||
-            strncmp(name, LAUNCHER_PREFIX, sizeof(LAUNCHER_PREFIX) - 1) == 0) {
-            continue;
-        }
-        name += PREFIX_LENGTH;
-        size_t length = strcspn(name, "=");
-        if (find_row(name, length) == ROW_COUNT) {
-            char copy[NAME_BYTES];
-            struct orl_strbuf sb;
-            orl_strbuf_init(&sb, copy, sizeof(copy));
-            orl_strbuf_addf(&sb, "%.*s", (int)length, name);
-            orl_log_warn(ORL_CAT_CONF,
-                         "there is no setting " PREFIX "%s; the nearest is " PREFIX "%s", copy,
-                         nearest_name(copy));
-        }
-    }
-}
-
-/* ---- Loading ---- */
 
 /* Text that counts for the row, and where it is from. An empty variable counts as unset. */
 static const char *text_in_force(size_t i, enum orl_conf_origin *origin)
@@ -476,6 +408,22 @@ static const char *text_in_force(size_t i, enum orl_conf_origin *origin)
     return rows[i].default_text;
 }
 
+void orl_conf_load_sound(void)
+{
+    if (is_loaded) {
+        return;
+    }
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        uint64_t number;
+        const char *text = text_in_force(i, &slots[i].origin);
+        if (parse(&rows[i], text, slots[i].value, &number) != NULL) {
+            slots[i].origin = ORL_CONF_FROM_DEFAULT;
+            (void)parse(&rows[i], rows[i].default_text, slots[i].value, &number);
+        }
+        store(&orl_conf_values, &rows[i], slots[i].value, number);
+    }
+}
+
 int orl_conf_load(void)
 {
     struct orl_conf_values loaded;
@@ -494,9 +442,7 @@ int orl_conf_load(void)
     }
     orl_conf_values = loaded;
     is_loaded = true;
-    int status = orl_log_open(orl_conf.log); /* cannot fail: the spec was checked above */
-    warn_unknown();
-    return status;
+    return orl_log_open(orl_conf.log); /* cannot fail: the spec was checked above */
 }
 
 int orl_conf_override(const char *name, const char *value)
@@ -510,7 +456,7 @@ int orl_conf_override(const char *name, const char *value)
     if (i == ROW_COUNT) {
         return orl_fail(ORL_ERR_CONF,
                         "there is no setting " PREFIX "%s; the nearest is " PREFIX "%s", name,
-                        nearest_name(name));
+                        orl_conf_nearest(name));
     }
     if (is_loaded) {
         return orl_fail(ORL_ERR_STATE, PREFIX "%s can only be set before the library starts", name);
@@ -528,6 +474,12 @@ const char *orl_conf_launcher_variable(const char *name)
     return getenv(name);
 }
 
+bool orl_conf_is_given(const char *name)
+{
+    size_t i = find_row(name, strlen(name));
+    return i < ROW_COUNT && slots[i].origin != ORL_CONF_FROM_DEFAULT;
+}
+
 void orl_conf_reset_for_test(void)
 {
     memset(slots, 0, sizeof(slots));
@@ -540,6 +492,29 @@ void orl_conf_reset_for_test(void)
 size_t orl_conf_count(void)
 {
     return ROW_COUNT;
+}
+
+const char *orl_conf_name(size_t i)
+{
+    return i < ROW_COUNT ? rows[i].name : "";
+}
+
+/* Before loading: what loading would find. The thread's last error stays as it was. */
+static void resolve(size_t i, struct orl_conf_row *row)
+{
+    char kept[ORL_ERROR_TEXT_BYTES];
+    struct orl_strbuf sb;
+    uint64_t number;
+    orl_strbuf_init(&sb, kept, sizeof(kept));
+    orl_strbuf_add(&sb, orl_last_error());
+    const char *text = text_in_force(i, &row->origin);
+    if (parse_or_fail(&rows[i], text, row->value, &number) != ORL_OK) {
+        orl_strbuf_init(&sb, row->value, sizeof(row->value));
+        orl_strbuf_add(&sb, text);
+        orl_strbuf_init(&sb, row->problem, sizeof(row->problem));
+        orl_strbuf_add(&sb, orl_last_error());
+    }
+    (void)!orl_fail(ORL_OK, "%s", kept);
 }
 
 int orl_conf_row(size_t i, struct orl_conf_row *row)
@@ -555,8 +530,11 @@ int orl_conf_row(size_t i, struct orl_conf_row *row)
                                   .origin = slots[i].origin };
     orl_strbuf_init(&sb, row->name, sizeof(row->name));
     orl_strbuf_addf(&sb, PREFIX "%s", rows[i].name);
-    orl_strbuf_init(&sb, row->value, sizeof(row->value));
-    orl_strbuf_add(&sb, is_loaded ? slots[i].value : rows[i].default_text);
+    if (is_loaded) {
+        memcpy(row->value, slots[i].value, sizeof(row->value));
+    } else {
+        resolve(i, row);
+    }
     orl_strbuf_init(&sb, row->range, sizeof(row->range));
     add_range(&sb, &rows[i]);
     return ORL_OK;

@@ -98,8 +98,9 @@ enum orl_conf_origin {
 /* One setting as words, for whoever shows them. */
 struct orl_conf_row {
     char name[48];                    /* "ORIEL_SPIN_TIME" */
-    char value[ORL_CONF_VALUE_BYTES]; /* in force: "2 us" */
+    char value[ORL_CONF_VALUE_BYTES]; /* in force, or what loading would find: "2 us" */
     char range[128];                  /* "0 to 1 s" */
+    char problem[256];                /* what is wrong with the value; "" once loaded */
     const char *default_text;         /* "2us" */
     const char *owner;                /* "core" */
     const char *text;                 /* ends "change it when you ..." */
@@ -108,12 +109,20 @@ struct orl_conf_row {
 };
 
 /*
- * Reads overrides, environment and defaults into orl_conf, opens the log with ORIEL_LOG, and
- * warns once about ORIEL_ variables that do not exist, with the nearest one that does. Loaded
- * already: does nothing. Errors: CONF names variable, value and range; orl_conf then stays empty
- * and loading may be tried again.
+ * Reads overrides, environment and defaults into orl_conf, and opens the log with ORIEL_LOG.
+ * Loaded already: does nothing. Errors: CONF names variable, value and range; orl_conf then stays
+ * as it was and loading may be tried again.
  */
 ORL_MUST_CHECK int orl_conf_load(void);
+
+/*
+ * After a failure to load: fills orl_conf with what is right, and defaults in place of what is
+ * not, for the way out. Does not count as loaded.
+ */
+void orl_conf_load_sound(void);
+
+/* Warns about ORIEL_ variables that do not exist, with the nearest one that does. */
+void orl_conf_warn_unknown(void);
 
 /*
  * Sets a value that stands over the environment; the name goes with or without "ORIEL_". Errors:
@@ -126,8 +135,17 @@ ORL_MUST_CHECK int orl_conf_describe(struct orl_strbuf *out, enum orl_conf_form 
 
 size_t orl_conf_count(void);
 
+/* Name of setting `i`, without "ORIEL_". */
+const char *orl_conf_name(size_t i);
+
+/* The name, without "ORIEL_", that is most like this one. */
+const char *orl_conf_nearest(const char *name);
+
 /* Setting `i` as words. Errors: INVAL when i is not below orl_conf_count(). */
 ORL_MUST_CHECK int orl_conf_row(size_t i, struct orl_conf_row *row);
+
+/* True when the setting (name without "ORIEL_") that was loaded is not the default. */
+bool orl_conf_is_given(const char *name);
 
 /* True when the comma-separated list has the word. */
 bool orl_conf_list_has(const char *list, const char *word);

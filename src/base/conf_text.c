@@ -29,6 +29,9 @@ static void describe_text(struct orl_strbuf *out, const struct orl_conf_row *row
                     row->value, origins[row->origin], row->default_text, row->range, row->owner);
     add_plain(out, row->text);
     orl_strbuf_add(out, "\n");
+    if (row->problem[0] != '\0') {
+        orl_strbuf_addf(out, "    wrong: %s\n", row->problem);
+    }
 }
 
 static void describe_markdown(struct orl_strbuf *out, const struct orl_conf_row *row)

@@ -38,8 +38,7 @@ typedef uint64_t (*read_limit_fn)(const char *directory);
 
 /* ---- Small files ---- */
 
-/* The start of a file as a string; false when it cannot be read. */
-static bool read_text(const char *path, char *text, size_t capacity)
+bool orl_sys_read_text(const char *path, char *text, size_t capacity)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -62,7 +61,7 @@ static bool read_group_text(const char *directory, const char *file, char *text,
     struct orl_strbuf sb;
     orl_strbuf_init(&sb, path, sizeof(path));
     orl_strbuf_addf(&sb, "%s/%s", directory, file);
-    return read_text(path, text, capacity);
+    return orl_sys_read_text(path, text, capacity);
 }
 
 /* ---- Control groups ---- */
@@ -222,7 +221,8 @@ uint64_t orl_sys_mem_available_bytes(void)
     static const char key[] = "MemAvailable:";
     char text[2048];
     uint64_t total = orl_sys_mem_total_bytes();
-    const char *line = read_text("/proc/meminfo", text, sizeof(text)) ? strstr(text, key) : NULL;
+    const char *line =
+        orl_sys_read_text("/proc/meminfo", text, sizeof(text)) ? strstr(text, key) : NULL;
     if (line == NULL) {
         return total;
     }
@@ -260,6 +260,29 @@ int orl_sys_cgroup_cpus(void)
     return cpus > 0 ? (int)cpus : 1;
 }
 
+void orl_sys_cpu_list(struct orl_strbuf *out)
+{
+    cpu_set_t set;
+    size_t before = out->length;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0) {
+        orl_strbuf_add(out, "more than can be listed");
+        return;
+    }
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        int last = cpu;
+        while (CPU_ISSET(cpu, &set) && last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) {
+            last++;
+        }
+        if (CPU_ISSET(cpu, &set)) {
+            orl_strbuf_addf(out, "%s%d", out->length > before ? "," : "", cpu);
+        }
+        if (last > cpu) {
+            orl_strbuf_addf(out, "-%d", last);
+        }
+        cpu = last;
+    }
+}
+
 void orl_sys_hostname(char *name, size_t capacity)
 {
     char full[HOST_NAME_MAX + 1] = "";
@@ -290,8 +313,8 @@ void orl_sys_host_id(uint8_t id[16])
     struct orl_strbuf sb;
 
     /* Without a boot id the machine's own will do; with neither, the name has to. */
-    if (!read_text("/proc/sys/kernel/random/boot_id", text, 64) &&
-        !read_text("/etc/machine-id", text, 64)) {
+    if (!orl_sys_read_text("/proc/sys/kernel/random/boot_id", text, 64) &&
+        !orl_sys_read_text("/etc/machine-id", text, 64)) {
         text[0] = '\0';
     }
     sb = (struct orl_strbuf){ .text = text, .capacity = sizeof(text), .length = strlen(text) };
@@ -310,7 +333,7 @@ uint64_t orl_sys_pid_starttime(pid_t pid)
     struct orl_strbuf sb;
     orl_strbuf_init(&sb, path, sizeof(path));
     orl_strbuf_addf(&sb, "/proc/%d/stat", (int)pid);
-    if (!read_text(path, text, sizeof(text))) {
+    if (!orl_sys_read_text(path, text, sizeof(text))) {
         return 0;
     }
     /* The name in parentheses may hold anything; field 22 is the 20th after it (proc(5)). */

@@ -13,6 +13,8 @@
 
 #include "base/attr.h"
 
+struct orl_strbuf;
+
 /* ---- Facts about the machine and this process ---- */
 
 size_t orl_sys_page_bytes(void);
@@ -22,6 +24,9 @@ uint64_t orl_sys_mem_total_bytes(void);
 
 /* CPUs in the affinity mask of the calling thread; at least 1. */
 int orl_sys_cpus_allowed(void);
+
+/* The same as a list for people: "0-3,8". */
+void orl_sys_cpu_list(struct orl_strbuf *out);
 
 /* CPUs' worth of time a cgroup quota leaves, rounded up; 0 when there is no quota. */
 int orl_sys_cgroup_cpus(void);
@@ -36,6 +41,9 @@ uint64_t orl_sys_cgroup_cpu_limit(const char *root);
 
 /* Memory that could be had now without pushing others out, within orl_sys_mem_total_bytes. */
 uint64_t orl_sys_mem_available_bytes(void);
+
+/* The start of a small file as a string; false when it cannot be read. */
+bool orl_sys_read_text(const char *path, char *text, size_t capacity);
 
 /* The host's name without its domain, always terminated. */
 void orl_sys_hostname(char *name, size_t capacity);

@@ -88,6 +88,19 @@ static int open_memfd(const char *hint, int *fd)
     return ORL_OK;
 }
 
+/* What the user may try when a file cannot be made. */
+static const char *remedy_of(int os_error)
+{
+    switch (os_error) {
+    case EMFILE:
+        return "this process may have more of them after 'ulimit -n'";
+    case ENFILE:
+        return "the whole system has too many; see /proc/sys/fs/file-max";
+    default:
+        return "let this user write there, or use memory files (ORIEL_SHM_BACKING=memfd)";
+    }
+}
+
 static int open_file_in(const char *directory, const char *hint, struct orl_sys_segment *segment)
 {
     uint64_t number[2];
@@ -102,8 +115,9 @@ static int open_file_in(const char *directory, const char *hint, struct orl_sys_
     orl_strbuf_addf(&path, "-%016" PRIx64 "%016" PRIx64, number[0], number[1]);
     segment->fd = open(segment->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (segment->fd < 0) {
-        return orl_fail(ORL_ERR_SYS, "cannot make the file %s: %s", segment->path,
-                        orl_os_text(errno));
+        int os_error = errno;
+        return orl_fail(ORL_ERR_SYS, "cannot make the file %s: %s; %s", segment->path,
+                        orl_os_text(os_error), remedy_of(os_error));
     }
     return ORL_OK;
 }
@@ -355,12 +369,14 @@ static int check_segment(int fd, const char *path)
     return ORL_OK;
 }
 
-static int attach(const char *path, int flags, int *my_fd)
+static int attach(const char *path, int flags, const char *remedy, int *my_fd)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
     if (fd < 0) {
-        return orl_fail(ORL_ERR_SYS, "cannot attach the shared segment %s: %s", path,
-                        orl_os_text(errno));
+        int os_error = errno;
+        bool is_forbidden = os_error == EACCES || os_error == EPERM;
+        return orl_fail(ORL_ERR_SYS, "cannot attach the shared segment %s: %s%s", path,
+                        orl_os_text(os_error), is_forbidden ? remedy : "");
     }
     int status = check_segment(fd, path);
     if (status != ORL_OK) {
@@ -377,12 +393,15 @@ int orl_sys_attach(pid_t pid, int fd, int *my_fd)
     struct orl_strbuf sb;
     orl_strbuf_init(&sb, path, sizeof(path));
     orl_strbuf_addf(&sb, "/proc/%d/fd/%d", (int)pid, fd);
-    return attach(path, 0, my_fd);
+    return attach(path, 0,
+                  "; ranks of one host that are in user namespaces or containers apart need "
+                  "ORIEL_SHM_BACKING=file",
+                  my_fd);
 }
 
 int orl_sys_attach_path(const char *path, int *my_fd)
 {
-    return attach(path, O_NOFOLLOW, my_fd);
+    return attach(path, O_NOFOLLOW, "", my_fd);
 }
 
 /* ---- Proof of life ---- */

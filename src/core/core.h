@@ -19,7 +19,6 @@
 
 struct core_boot;
 struct core_peer;
-struct core_topo;
 
 struct core {
     _Atomic int users;   /* successful oriel_init not yet undone; 0: not initialised */
@@ -31,7 +30,6 @@ struct core {
     char host[64];       /* this host's name, for messages */
     bool oversubscribed; /* more local ranks than cores: never spin */
     const struct core_boot *boot;
-    struct core_topo *topo; /* owns */
     struct fab fabric;
     struct fab_node *node;   /* owns; NULL without shm */
     struct fab_engine *shm;  /* borrows; NULL without shm */
@@ -51,6 +49,9 @@ static inline bool core_is_open(void)
 }
 /* The cold half: stores the text and returns STATE. */
 int core_state_error(void);
+/* Adds to the last error where it happened, as far as that is known: rank and host. Returns
+ * status. */
+int core_failed_here(int status) ORL_MUST_CHECK;
 /* 0, or RANK with its text. */
 int core_rank_check(int rank) ORL_MUST_CHECK;
 

@@ -4,15 +4,35 @@
 noinst_LTLIBRARIES += %D%/libcore.la
 %C%_libcore_la_SOURCES = \
     %D%/core.h \
+    %D%/facts.c \
+    %D%/facts.h \
+    %D%/facts_host.c \
     %D%/init.c \
-    %D%/introspect.c
+    %D%/introspect.c \
+    %D%/meet.c \
+    %D%/meet.h
+
+# The one file that knows how it was built.
+%D%/facts.lo: AM_CPPFLAGS += -DORL_BUILD_KIND='"$(strip $(ORIEL_BUILD_KIND))"' \
+    -DORL_BUILD_FLAGS='"$(strip $(CFLAGS) $(ORIEL_KIND_CFLAGS))"'
 
 # boot: who am I, who are my peers
 %C%_libcore_la_SOURCES += \
     %D%/boot/boot.c \
     %D%/boot/boot.h \
+    %D%/boot/boot_end.c \
+    %D%/boot/boot_launcher.c \
+    %D%/boot/boot_launcher.h \
     %D%/boot/boot_local.c \
-    %D%/boot/boot_pmix.c
+    %D%/boot/boot_pmix.c \
+    %D%/boot/boot_pmix.h \
+    %D%/boot/boot_pmix_call.c \
+    %D%/boot/boot_pmix_end.c \
+    %D%/boot/boot_pmix_key.c \
+    %D%/boot/boot_side.c \
+    %D%/boot/boot_side.h \
+    %D%/boot/boot_watch.c \
+    %D%/boot/boot_watch.h
 
 # topo: the machine
 %C%_libcore_la_SOURCES += \
@@ -59,4 +79,7 @@ noinst_LTLIBRARIES += %D%/libcore.la
 %C%_libcore_la_SOURCES += \
     %D%/coll/coll.c \
     %D%/coll/coll.h \
-    %D%/coll/coll_node.c
+    %D%/coll/coll_lines.h \
+    %D%/coll/coll_node.c \
+    %D%/coll/coll_reduce.c \
+    %D%/coll/coll_spread.c

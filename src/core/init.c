@@ -7,8 +7,8 @@
 #include "core/core.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,11 +18,14 @@
 #include "base/sys.h"
 #include "core/boot/boot.h"
 #include "core/coll/coll.h"
+#include "core/meet.h"
 #include "core/mem/mem.h"
 #include "core/path/peer.h"
 #include "core/path/progress.h"
 #include "core/path/req.h"
-#include "core/topo/topo.h"
+
+/* For a launcher to end an aborted job, before the rank that aborts does it. */
+#define ABORT_GRACE_US 1000000
 
 struct core core;
 
@@ -96,69 +99,7 @@ static int load_settings(const struct oriel_init_opts *opts)
     return orl_conf_load();
 }
 
-/* ---------------------------------------------------------------- node memory */
-
-/* The lowest local rank makes the segment and reads the machine; its record carries both. Without
- * shm every rank has a segment of its own, for tokens of its own memory. */
-static int make_node(struct core_record *mine)
-{
-    bool shared = orl_conf_list_has(orl_conf.transports, "shm");
-    if (shared && core.local != 0) {
-        return 0;
-    }
-    int st = fab_node_create(&core.node, shared ? core.nlocal : 1, core.job, orl_conf.shm_size,
-                             &mine->node);
-    if (st == 0) {
-        st = core_topo_load(core.topo);
-        mine->topo = *core.topo;
-    }
-    return st;
-}
-
-static int attach_node(const struct core_record *lowest)
-{
-    if (core.node != NULL) {
-        return 0;
-    }
-    if (memcmp(lowest->host, lowest->node.host, sizeof(lowest->host)) != 0) {
-        return orl_fail(ORL_ERR_BOOT, "rank %d's record names two hosts", lowest->rank);
-    }
-    *core.topo = lowest->topo;
-    core_topo_refine(core.topo);
-    return fab_node_attach(&core.node, &lowest->node);
-}
-
-/* Proof that the launcher and the machine agree on who shares this host; their CPUs together. */
-static int adopt_local(int i, const struct core_record *mine, uint8_t *cpus)
-{
-    struct core_record record;
-    int st = core_record_of(core.boot, core.local_rank[i], &record);
-    if (st != 0) {
-        return st;
-    }
-    if (memcmp(record.host, mine->host, sizeof(record.host)) != 0) {
-        return orl_fail(ORL_ERR_BOOT,
-                        "the launcher says that rank %d shares this host, but it runs on %s "
-                        "and this rank on %s",
-                        record.rank, record.hostname, mine->hostname);
-    }
-    for (size_t b = 0; b < sizeof(record.cpus); b++) {
-        cpus[b] = (uint8_t)(cpus[b] | record.cpus[b]);
-    }
-    if (core.local_rank[i] == 0) {
-        core.job ^= record.nonce; /* the launcher's name of the job may repeat */
-    }
-    return i == 0 ? attach_node(&record) : 0;
-}
-
-static int adopt_locals(const struct core_record *mine, uint8_t *cpus)
-{
-    int st = 0;
-    for (int i = 0; st == 0 && i < core.nlocal; i++) {
-        st = adopt_local(i, mine, cpus);
-    }
-    return st;
-}
+/* ---------------------------------------------------------------- the sequence */
 
 static int all_on_this_host(void)
 {
@@ -177,14 +118,13 @@ static int all_on_this_host(void)
     return 0;
 }
 
-/* ---------------------------------------------------------------- the sequence */
-
-static int learn_job(void)
+static int open_boot(void)
 {
     const struct core_boot *boot = NULL;
     struct core_boot_id id;
     int st = core_boot_open(&boot, &id);
     if (st != 0) {
+        orl_conf_warn_unknown();
         return st;
     }
     core.boot = boot; /* only what has opened is closed */
@@ -195,81 +135,20 @@ static int learn_job(void)
     core.job = id.job;
     orl_sys_hostname(core.host, sizeof(core.host));
     orl_log_ident(core.rank, core.host);
+    if (core.rank == 0) {
+        orl_conf_warn_unknown(); /* once for the job: its ranks share most of their environment */
+    }
+    return 0;
+}
+
+static int learn_job(void)
+{
     core.local_rank = calloc((size_t)core.nlocal, sizeof(*core.local_rank));
-    core.topo = calloc(1, sizeof(*core.topo));
-    if (core.local_rank == NULL || core.topo == NULL) {
+    if (core.local_rank == NULL) {
         return orl_fail(ORL_ERR_NOMEM, "no memory for a table of %d local ranks", core.nlocal);
     }
-    st = core.boot->local_ranks(core.local_rank);
+    int st = core.boot->local_ranks(core.local_rank);
     return st != 0 ? st : all_on_this_host();
-}
-
-/* One record, one fence, then what is known to exist. */
-static int meet_peers(void)
-{
-    struct core_record mine = { .version = CORE_WIRE_VERSION, .rank = core.rank };
-    unsigned char bytes[CORE_RECORD_BYTES];
-    uint8_t cpus[CORE_MASK_BYTES] = { 0 };
-    orl_sys_host_id(mine.host);
-    memcpy(mine.hostname, core.host, strnlen(core.host, sizeof(mine.hostname) - 1));
-    core_topo_mask(mine.cpus, sizeof(mine.cpus));
-    int st = orl_sys_random(&mine.nonce, sizeof(mine.nonce));
-    if (st == 0) {
-        st = make_node(&mine);
-    }
-    if (st != 0) {
-        return st;
-    }
-    size_t length = core_record_encode(&mine, bytes, sizeof(bytes));
-    st = core.boot->put(bytes, length);
-    if (st == 0) {
-        st = core.boot->fence("exchange of addresses in oriel_init");
-    }
-    if (st == 0) {
-        st = adopt_locals(&mine, cpus);
-    }
-    core.oversubscribed = core_topo_is_oversubscribed(cpus, sizeof(cpus), core.nlocal);
-    return st;
-}
-
-static bool has_joined(int i)
-{
-    return atomic_load_explicit(&core.node->ctl[i].state, memory_order_acquire) != FAB_RANK_ABSENT;
-}
-
-static int wait_joined_one(int i, uint64_t deadline)
-{
-    for (unsigned turn = 0; !has_joined(i); turn++) {
-        if (orl_deadline_passed(deadline)) {
-            return orl_fail(ORL_ERR_BOOT,
-                            "oriel_init: rank %d has not joined the node's memory after %.1f s "
-                            "(ORIEL_BOOT_TIMEOUT)",
-                            core.local_rank[i], (double)orl_conf.boot_timeout / 1e9);
-        }
-        usleep(turn < 200 ? 0 : 500);
-    }
-    return 0;
-}
-
-/* Everybody on this host has a control block: from now on deaths are seen. */
-static int wait_joined(void)
-{
-    uint64_t deadline = orl_deadline_in((int64_t)orl_conf.boot_timeout);
-    for (int i = 0; i < core.node->nranks; i++) {
-        int st = wait_joined_one(i, deadline);
-        if (st != 0) {
-            return st;
-        }
-    }
-    fab_node_unlink(core.node);
-    return 0;
-}
-
-static int join_node(void)
-{
-    bool shared = core.node->nranks > 1 || core.nlocal == 1;
-    int st = fab_node_join(core.node, shared ? core.local : 0, core.rank);
-    return st != 0 ? st : wait_joined();
 }
 
 static int open_fabric(void)
@@ -320,51 +199,66 @@ static void forget_job(void)
     fab_node_close(core.node);
     core.node = NULL;
     free(core.local_rank);
-    free(core.topo);
     core.local_rank = NULL;
-    core.topo = NULL;
+}
+
+/* From the job to the transports. What fails here in one rank alone is told to the others. */
+static int start_job(void)
+{
+    int st = core_meet(learn_job());
+    if (st != 0) {
+        return st;
+    }
+    st = core_meet_join();
+    if (st == 0) {
+        st = open_fabric();
+    }
+    if (st == 0) {
+        st = open_rooms();
+        if (st != 0) {
+            fab_close(&core.fabric);
+        }
+    }
+    if (st != 0) {
+        core_meet_give_up();
+    }
+    return st;
 }
 
 static int start(const struct oriel_init_opts *opts)
 {
     int st = load_settings(opts);
+    orl_clock_open();
     if (st != 0) {
-        return st;
+        return core_meet_refuse(st);
     }
     orl_lock_set_threaded(opts == NULL || (opts->flags & ORIEL_INIT_ONE_THREAD) == 0);
-    orl_clock_open();
     orl_copy_open();
     pthread_once(&fork_once, watch_forks);
-    st = learn_job();
-    if (st != 0) {
-        goto err_boot;
-    }
-    st = meet_peers();
+    st = open_boot();
     if (st == 0) {
-        st = join_node();
+        st = start_job();
     }
     if (st != 0) {
-        goto err_boot;
-    }
-    st = open_fabric();
-    if (st != 0) {
-        goto err_boot;
-    }
-    st = open_rooms();
-    if (st != 0) {
-        goto err_fabric;
-    }
-    return 0;
-
-err_fabric:
-    fab_close(&core.fabric);
-err_boot:
-    forget_job();
-    if (core.boot != NULL) {
-        core.boot->close();
-        core.boot = NULL;
+        forget_job();
+        if (core.boot != NULL) {
+            core.boot->close();
+            core.boot = NULL;
+        }
     }
     return st;
+}
+
+/* A job whose launcher is gone has lost its input, its output and whoever would end it: its ranks
+ * end as well, be they computing or waiting. */
+static void end_with_launcher(void)
+{
+    if (core_is_open()) {
+        orl_log_error(ORL_CAT_BOOT, "the launcher has ended, so this rank ends as well");
+        fab_node_give_up(core.node, core.node->local, FAB_RANK_ABORTED, 1,
+                         "its launcher has ended");
+        _exit(1);
+    }
 }
 
 ORL_PUBLIC int oriel_init(const struct oriel_init_opts *opts)
@@ -380,9 +274,12 @@ ORL_PUBLIC int oriel_init(const struct oriel_init_opts *opts)
         if (st == 0) {
             core.was_open = true;
             atomic_store(&core.users, 1);
+            core_boot_on_loss(end_with_launcher);
             orl_log_info(ORL_CAT_BOOT, "rank %d of %d, %d on this host, by %s, copy kernel %s%s",
                          core.rank, core.size, core.nlocal, core.boot->name, orl_copy_kernel(),
                          core.oversubscribed ? ", more ranks than CPUs" : "");
+        } else {
+            st = core_failed_here(st);
         }
     }
     pthread_mutex_unlock(&init_lock);
@@ -408,6 +305,7 @@ static uint64_t stop(void)
     uint64_t now = orl_clock_ns();
     core_coll_leave(now < deadline ? (int64_t)(deadline - now) : 0);
     core_agent_stop();
+    core_boot_on_loss(NULL); /* what it uses goes away now */
     uint64_t outstanding = core_reqs_close();
     core_mem_close();
     core_progress_close();
@@ -447,16 +345,34 @@ ORL_PUBLIC bool oriel_is_initialized(void)
     return core_is_open();
 }
 
-/* Peers on this host learn of it from the state word, the rest of the job from the launcher. */
+/* A launcher that was asked to end the job, but lets it live (mpirun --enable-recovery), would
+ * leave the others at their work: this rank, whose own end is near, ends those of its host. */
+static void end_peers(void)
+{
+    usleep(ABORT_GRACE_US);
+    for (int i = 0; i < core.node->nranks; i++) {
+        const struct fab_node_ctl *ctl = &core.node->ctl[i];
+        if (i != core.node->local && ctl->start_time != 0 &&
+            atomic_load_explicit(&ctl->state, memory_order_acquire) == FAB_RANK_RUNNING &&
+            orl_sys_pid_starttime(ctl->pid) == ctl->start_time) {
+            (void)kill(ctl->pid, SIGTERM);
+        }
+    }
+}
+
+/* Peers on this host learn of it from the state word, the rest of the job from the launcher. An
+ * abort is never a success: code 0 becomes 1. */
 ORL_PUBLIC void oriel_abort(int code, const char *text)
 {
+    const char *words = text != NULL ? text : "no reason given";
+    code = code != 0 ? code : 1;
     if (core_is_open()) {
-        orl_log_error(ORL_CAT_BOOT, "oriel_abort(%d): %s", code, text != NULL ? text : "no reason");
-        struct fab_node_ctl *ctl = &core.node->ctl[core.node->local];
-        ctl->code = code;
-        atomic_store_explicit(&ctl->state, FAB_RANK_ABORTED, memory_order_release);
-        fab_node_wake(core.node, -1);
-        core.boot->abort(code, text != NULL ? text : "oriel_abort");
+        orl_log_error(ORL_CAT_BOOT, "oriel_abort(%d): %s", code, words);
+        fab_node_give_up(core.node, core.node->local, FAB_RANK_ABORTED, code, words);
+        core.boot->abort(code, words);
+        if (core.boot->has_launcher) {
+            end_peers();
+        }
     }
     _exit(code);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the library tells of itself: version, error texts, counters, settings. Read by tools and by
- * programs; most of it works before oriel_init.
+ * What the library tells of itself: version, error texts, counters, settings, transports. Read by
+ * tools and by programs; most of it works before oriel_init. Facts of machine and build: facts.c.
  */
 #include "core/core.h"
 
@@ -10,6 +10,7 @@
 
 #include "base/conf.h"
 #include "base/strbuf.h"
+#include "base/sys.h"
 #include "core/mem/mem.h"
 
 /* Room for all settings in any form; conf.h promises that it suffices. */
@@ -66,6 +67,25 @@ ORL_PUBLIC const char *oriel_error_detail(void)
     return orl_last_error();
 }
 
+/* The rank comes from the launcher where the library has not learned it yet. */
+int core_failed_here(int status)
+{
+    char where[128];
+    struct orl_strbuf sb;
+    char host[64];
+    const char *rank = orl_conf_launcher_variable("PMIX_RANK");
+    orl_sys_hostname(host, sizeof(host));
+    orl_strbuf_init(&sb, where, sizeof(where));
+    if (core.size > 0) {
+        orl_strbuf_addf(&sb, "rank %d of %d on host %s", core.rank, core.size, host);
+    } else if (rank != NULL) {
+        orl_strbuf_addf(&sb, "rank %.16s on host %s", rank, host);
+    } else {
+        orl_strbuf_addf(&sb, "on host %s", host);
+    }
+    return orl_fail(status, "%s (%s)", orl_last_error(), where);
+}
+
 /* ---------------------------------------------------------------- counters */
 
 ORL_PUBLIC int oriel_counter_query(size_t i, struct oriel_counter *counter)
@@ -94,11 +114,22 @@ ORL_PUBLIC int oriel_counter_query(size_t i, struct oriel_counter *counter)
 
 /* ---------------------------------------------------------------- settings */
 
+/* Programs built with an older oriel.h have a shorter struct; its fields are the first of ours. */
+static int give(void *out, size_t size, size_t oldest, const void *full, size_t bytes)
+{
+    if (size < oldest) {
+        return orl_fail(ORL_ERR_INVAL, "info->size is %zu, not sizeof(*info), %zu", size, bytes);
+    }
+    size_t n = size < bytes ? size : bytes;
+    memcpy((char *)out + sizeof(size), (const char *)full + sizeof(size), n - sizeof(size));
+    return 0;
+}
+
 ORL_PUBLIC int oriel_setting_query(size_t i, struct oriel_setting_info *info)
 {
     static _Thread_local struct orl_conf_row row;
-    if (info == NULL || info->size < sizeof(*info)) {
-        return orl_fail(ORL_ERR_INVAL, "info is NULL, or info->size is not sizeof(*info)");
+    if (info == NULL) {
+        return orl_fail(ORL_ERR_INVAL, "info is NULL");
     }
     if (i >= orl_conf_count()) {
         return orl_fail(ORL_ERR_RANGE, "there are %zu settings, from 0", orl_conf_count());
@@ -107,12 +138,15 @@ ORL_PUBLIC int oriel_setting_query(size_t i, struct oriel_setting_info *info)
     if (st != 0) {
         return st;
     }
-    info->name = row.name;
-    info->value = row.value;
-    info->fallback = row.default_text;
-    info->range = row.range;
-    info->text = row.text;
-    return 0;
+    const struct oriel_setting_info full = { .name = row.name,
+                                             .value = row.value,
+                                             .fallback = row.default_text,
+                                             .range = row.range,
+                                             .text = row.text,
+                                             .problem = row.problem[0] != 0 ? row.problem : NULL,
+                                             .origin = (int)row.origin };
+    return give(info, info->size, offsetof(struct oriel_setting_info, problem), &full,
+                sizeof(full));
 }
 
 ORL_PUBLIC int oriel_settings_print(enum oriel_form form, char *text, size_t capacity,
@@ -144,4 +178,47 @@ ORL_PUBLIC int oriel_settings_print(enum oriel_form form, char *text, size_t cap
     }
     free(whole);
     return st;
+}
+
+/* ---------------------------------------------------------------- transports */
+
+_Static_assert(ORIEL_TRANSPORT_ABSENT == (int)FAB_ABSENT, "states");
+_Static_assert(ORIEL_TRANSPORT_DISABLED == (int)FAB_DISABLED, "states");
+_Static_assert(ORIEL_TRANSPORT_IDLE == (int)FAB_IDLE, "states");
+_Static_assert(ORIEL_TRANSPORT_FAILED == (int)FAB_FAILED, "states");
+_Static_assert(ORIEL_TRANSPORT_CHOSEN == (int)FAB_CHOSEN, "states");
+
+/* The list in force, or the one that oriel_init would find; NULL when that one is wrong. */
+static const char *transports_wanted(void)
+{
+    static _Thread_local struct orl_conf_row row;
+    for (size_t i = 0; i < orl_conf_count(); i++) {
+        if (orl_conf_row(i, &row) == 0 && strcmp(row.name, "ORIEL_TRANSPORTS") == 0) {
+            return row.problem[0] != 0 ? NULL : row.value;
+        }
+    }
+    return NULL;
+}
+
+ORL_PUBLIC int oriel_transport_query(size_t i, struct oriel_transport_info *info)
+{
+    static _Thread_local struct fab judged;
+    const struct fab *fabric = &core.fabric;
+    if (info == NULL || info->size < sizeof(*info)) {
+        return orl_fail(ORL_ERR_INVAL, "info is NULL, or info->size is not sizeof(*info)");
+    }
+    if (fabric->nverdicts == 0) { /* oriel_init has not come so far */
+        fab_judge(&judged, transports_wanted());
+        fabric = &judged;
+    }
+    if (i >= fabric->nverdicts) {
+        return orl_fail(ORL_ERR_RANGE, "there are %u transports, from 0", fabric->nverdicts);
+    }
+    const struct fab_verdict *verdict = &fabric->verdict[i];
+    info->name = verdict->name;
+    info->level = fab_level_name(verdict->level);
+    info->reason = verdict->reason;
+    info->state = (int)verdict->state;
+    info->error = verdict->status;
+    return 0;
 }

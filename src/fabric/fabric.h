@@ -26,7 +26,10 @@
 #include "base/trace.h"
 #include "fabric/node.h"
 
+struct orl_strbuf;
+
 #define FAB_ENGINES_MAX   16 /* engines of one process */
+#define FAB_KNOWN_MAX     8  /* transports with a verdict, built or not */
 #define FAB_ADDRESS_BYTES 64 /* largest address blob of an engine */
 #define FAB_RKEY_BYTES    32 /* largest blob of a registration */
 #define FAB_LABEL_BYTES   32 /* an endpoint's name in messages, "rank 3 on h2" */
@@ -238,6 +241,34 @@ struct fab_engine {
     struct orl_trace trace;
 };
 
+/* ---------------------------------------------------------------- verdicts */
+
+/* How far a transport reaches. */
+enum fab_level {
+    FAB_LEVEL_PROCESS, /* this process only */
+    FAB_LEVEL_HOST,    /* processes of this host */
+    FAB_LEVEL_NIC,     /* other hosts, by a NIC that reads and writes memory */
+    FAB_LEVEL_NETWORK, /* other hosts, by a plain network */
+    FAB_LEVELS
+};
+
+enum fab_verdict_state {
+    FAB_ABSENT,   /* not in this build, or nothing on this machine that it could use */
+    FAB_DISABLED, /* the setting leaves it out */
+    FAB_IDLE,     /* would be used; nothing has been started */
+    FAB_FAILED,   /* could not be started */
+    FAB_CHOSEN
+};
+
+/* What became of one known transport, and why. */
+struct fab_verdict {
+    const char *name;
+    enum fab_level level;
+    enum fab_verdict_state state;
+    int status;       /* of FAILED, else 0 */
+    char reason[192]; /* one line, never empty */
+};
+
 /* ---------------------------------------------------------------- the fabric */
 
 struct fab {
@@ -248,18 +279,29 @@ struct fab {
         fab_handler_fn fn;
         void *user;
     } handler[FAB_HANDLERS_MAX];
-    uint64_t inflight; /* per-endpoint bound on posted ops, settings */
+    uint64_t inflight;                         /* per-endpoint bound on posted ops, settings */
+    struct fab_verdict verdict[FAB_KNOWN_MAX]; /* of the last fab_open or fab_judge; they stay */
+    unsigned nverdicts;
 };
 
 /* Open every compiled-in transport whose name is in the list `transports` ("self,shm"). `node` may
  * be NULL when shm is not among them. Clears *fabric first, so handlers are set afterwards. On
- * failure nothing remains. A name that is not compiled in is CONF and lists what is. */
+ * failure nothing remains but the verdicts. A name that is not compiled in is CONF and lists what
+ * is. One that cannot be started is an error that gives its reason when the user has named it, when
+ * nothing else reaches the peers, or when it is the only one; else it is a warning. */
 int fab_open(struct fab *fabric, const char *transports, struct fab_node *node) ORL_MUST_CHECK;
 /* Every endpoint must be closed and every region dropped. */
 void fab_close(struct fab *fabric);
 struct fab_engine *fab_engine_find(struct fab *fabric, const char *name);
 /* Names of the compiled-in transports, comma separated. */
 const char *fab_transports(void);
+/* Fill *fabric with the verdicts that hold before anything is started; opens nothing. `transports`
+ * NULL: the setting is wrong, so nothing can be said of it. */
+void fab_judge(struct fab *fabric, const char *transports);
+/* Append "name: reason" of every transport that is not chosen, separated by "; ". */
+void fab_explain(const struct fab *fabric, struct orl_strbuf *out);
+/* "process", "host", "NIC" or "network". */
+const char *fab_level_name(enum fab_level level);
 /* Set before the first message can arrive; a message for an unset handler is dropped and logged. */
 void fab_handler_set(struct fab *fabric, unsigned id, fab_handler_fn fn, void *user);
 

@@ -18,6 +18,7 @@
 
 #include "base/conf.h"
 #include "base/status.h"
+#include "base/strbuf.h"
 #include "base/sys.h"
 #include "fabric/node_priv.h"
 
@@ -298,12 +299,9 @@ static int reserve_mine(struct fab_node *node)
     int st = fab_node_reserve(node, fab_node_lines(node, node->local),
                               FAB_HAZARD_SLOTS * sizeof(struct fab_hazard));
 
-    for (uint64_t set = 0; set < FAB_FLAG_SETS && st == 0; set++) {
-        uint64_t block = set * (uint64_t)node->nranks + (uint64_t)node->local;
-
-        st = fab_node_reserve(node, node->stage + block * FAB_STAGE_BYTES, FAB_STAGE_BYTES);
-    }
-    return st;
+    return st != 0 ? st
+                   : fab_node_reserve(node, node->stage + (uint64_t)node->local * FAB_STAGE_STRIDE,
+                                      FAB_STAGE_READY);
 }
 
 static void populate_mine(struct fab_node *node)
@@ -347,12 +345,29 @@ static int become(struct fab_node *node, int rank)
 static void leave(struct fab_node *node)
 {
     struct fab_hazard *lines = fab_node_lines(node, node->local);
+    uint32_t running = FAB_RANK_RUNNING;
 
     fab_hazard_forget(node);
     for (unsigned i = 0; i < FAB_HAZARD_SLOTS; i++) {
         atomic_store_explicit(&lines[i].word, 0, memory_order_release);
     }
-    atomic_store_explicit(&node->ctl[node->local].state, FAB_RANK_FINAL, memory_order_release);
+    /* One that has given up stays so. */
+    (void)atomic_compare_exchange_strong_explicit(&node->ctl[node->local].state, &running,
+                                                  FAB_RANK_FINAL, memory_order_release,
+                                                  memory_order_relaxed);
+    fab_node_wake(node, -1);
+}
+
+void fab_node_give_up(struct fab_node *node, int local, enum fab_rank_state state, int code,
+                      const char *words)
+{
+    struct fab_node_ctl *ctl = &node->ctl[local];
+    struct orl_strbuf sb;
+
+    orl_strbuf_init(&sb, ctl->words, sizeof(ctl->words));
+    orl_strbuf_add(&sb, words);
+    ctl->code = code;
+    atomic_store_explicit(&ctl->state, state, memory_order_release);
     fab_node_wake(node, -1);
 }
 

@@ -20,15 +20,16 @@
 
 #include "base/attr.h"
 
-#define FAB_NODE_VERSION       1
+#define FAB_NODE_VERSION       2
 #define FAB_NODE_RANKS_MAX     1024
 #define FAB_HAZARD_SLOTS       64 /* lines per rank; the last one is shared by threads beyond 63 */
 #define FAB_REGS_MAX           65536 /* registrations alive per rank */
 #define FAB_FLAG_BYTES         56    /* payload of a flag line */
-#define FAB_STAGE_BYTES        16384 /* payload of a stage block */
 #define FAB_FLAG_SETS          6 /* three levels (up, across, down), each double-buffered by parity */
-#define FAB_BCAST_SLOTS        8 /* slots a broadcast root may run ahead */
+#define FAB_STAGE_STRIDE       (8u << 20) /* address space of a rank's stage */
+#define FAB_STAGE_READY        (68u << 10) /* bytes at its start that exist once the rank has joined */
 #define FAB_NODE_ADDRESS_BYTES 48
+#define FAB_NODE_WORDS_BYTES   128         /* of what a rank that gave up says, its end included */
 #define FAB_RING_STRIDE        8192        /* address space of a ring */
 #define FAB_CELL_STRIDE        (16u << 20) /* address space of a rank's cells */
 
@@ -46,11 +47,12 @@ enum fab_rank_state {
     FAB_RANK_ABSENT,
     FAB_RANK_RUNNING,
     FAB_RANK_FINAL,
-    FAB_RANK_ABORTED
+    FAB_RANK_ABORTED, /* gave up: code and words are valid */
+    FAB_RANK_FAILED   /* could not start: words are valid */
 };
 
-/* One rank's control block. Lines 0 and 3 are written by the owner (parked and epoch also by those
- * who wake it), line 1 by peers, line 2 by the owner's threads. */
+/* One rank's control block. Lines 0 and 3 to 5 are written by the owner (parked and epoch also by
+ * those who wake it), line 1 by peers, line 2 by the owner's threads. */
 struct fab_node_ctl {
     /* line 0 */
     _Alignas(64) _Atomic uint32_t state; /* enum fab_rank_state */
@@ -70,6 +72,8 @@ struct fab_node_ctl {
     int32_t code;                                  /* of oriel_abort */
     _Atomic uint32_t address_bytes;                /* stored last, release; 0: not yet written */
     unsigned char address[FAB_NODE_ADDRESS_BYTES]; /* of the owner's shm engine; by the core */
+    /* lines 4 and 5 */
+    _Alignas(64) char words[FAB_NODE_WORDS_BYTES]; /* stored before the state that they explain */
 };
 
 /* Line of one thread: the registration it is touching right now, or 0. Written by that thread only.
@@ -124,9 +128,8 @@ struct fab_node {
     struct fab_hazard *hazards; /* [nranks][FAB_HAZARD_SLOTS] */
     struct fab_reg *regs;       /* [nranks][FAB_REGS_MAX] */
     struct fab_flag *flags;     /* [FAB_FLAG_SETS][nranks] all-to-all flags */
-    struct fab_flag *bcast;     /* [FAB_BCAST_SLOTS][nranks] root's lines */
     struct fab_flag *done;      /* [nranks] consumed sequence of rooted operations */
-    unsigned char *stage;       /* [FAB_FLAG_SETS][nranks][FAB_STAGE_BYTES] */
+    unsigned char *stage;       /* [nranks][FAB_STAGE_STRIDE] */
     unsigned char *rings;       /* shm transport: rings_bytes for every (to, from) */
     unsigned char *cells;       /* shm transport: cells_bytes for every rank */
     unsigned char *arena;       /* [nranks][arena_stride] */
@@ -158,6 +161,10 @@ int fab_node_create(struct fab_node **node, int nranks, uint64_t job, uint64_t a
 int fab_node_attach(struct fab_node **node, const struct fab_node_ticket *ticket) ORL_MUST_CHECK;
 /* Become local rank `local` (world rank `rank`): control block, liveness lock, hot pages. */
 int fab_node_join(struct fab_node *node, int local, int rank) ORL_MUST_CHECK;
+/* Say for good that local rank `local`, which is this process, gives up (ABORTED with a code, or
+ * FAILED, perhaps before it has joined), with words for its peers, and wake them. */
+void fab_node_give_up(struct fab_node *node, int local, enum fab_rank_state state, int code,
+                      const char *words);
 /* Remove the name of a named segment; every local rank has attached. */
 void fab_node_unlink(struct fab_node *node);
 /* Leave (state FINAL) and unmap. No thread of this process uses the node any more. In a child of
@@ -166,8 +173,9 @@ void fab_node_close(struct fab_node *node);
 
 /* Make the pages of a part of the segment exist, for parts that are not reserved from the start:
  * the registration table, rings, cells and arenas. Whoever writes a part first reserves it; nobody
- * touches it before. Control blocks, flags and the lines and stages of joined ranks exist. Cheap to
- * repeat. Errors: NOMEM with the size needed and what limits it. */
+ * touches it before. Control blocks and flags exist, and of joined ranks the hazard lines and the
+ * first FAB_STAGE_READY bytes of the stage. Cheap to repeat. Errors: NOMEM with the size needed and
+ * what limits it. */
 int fab_node_reserve(struct fab_node *node, const void *part, uint64_t bytes) ORL_MUST_CHECK;
 /* Map reserved pages into this process now, so that the first touch takes no fault. Never fails:
  * pages it cannot map are mapped at their first touch. */
@@ -308,7 +316,7 @@ static inline void fab_node_wake(struct fab_node *node, int local)
     }
 }
 
-_Static_assert(sizeof(struct fab_node_ctl) == 256, "four lines");
+_Static_assert(sizeof(struct fab_node_ctl) == 384, "six lines");
 _Static_assert(sizeof(struct fab_hazard) == 64, "one line");
 _Static_assert(sizeof(struct fab_flag) == 64, "one line");
 _Static_assert(sizeof(struct fab_reg) == 32, "half a line");

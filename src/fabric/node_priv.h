@@ -66,7 +66,6 @@ struct fab_node_shape {
     uint64_t ctl;
     uint64_t hazards;
     uint64_t flags;
-    uint64_t bcast;
     uint64_t done;
     uint64_t stage;
     uint64_t regs;

@@ -51,10 +51,9 @@ struct fab_node_shape fab_node_shape(uint64_t n, uint64_t arena_stride)
 
     s.ctl = next_part(&used, n * sizeof(struct fab_node_ctl), ORL_CACHE_LINE);
     s.flags = next_part(&used, FAB_FLAG_SETS * n * line, ORL_CACHE_LINE);
-    s.bcast = next_part(&used, FAB_BCAST_SLOTS * n * line, ORL_CACHE_LINE);
     s.done = next_part(&used, n * line, ORL_CACHE_LINE);
     s.hazards = next_part(&used, n * FAB_HAZARD_SLOTS * sizeof(struct fab_hazard), part);
-    s.stage = next_part(&used, FAB_FLAG_SETS * n * FAB_STAGE_BYTES, part);
+    s.stage = next_part(&used, n * FAB_STAGE_STRIDE, FAB_HUGE_BYTES);
     s.regs = next_part(&used, n * FAB_REGS_MAX * sizeof(struct fab_reg), FAB_HUGE_BYTES);
     s.rings = next_part(&used, n * n * FAB_RING_STRIDE, FAB_HUGE_BYTES);
     s.cells = next_part(&used, n * FAB_CELL_STRIDE, FAB_HUGE_BYTES);
@@ -76,7 +75,6 @@ void fab_node_lay_out(struct fab_node *node, void *base, int nranks, uint64_t ar
     node->hazards = (void *)(start + s.hazards);
     node->regs = (void *)(start + s.regs);
     node->flags = (void *)(start + s.flags);
-    node->bcast = (void *)(start + s.bcast);
     node->done = (void *)(start + s.done);
     node->stage = start + s.stage;
     node->rings = start + s.rings;

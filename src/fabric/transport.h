@@ -64,9 +64,29 @@ int fab_no_arm(struct fab_engine *engine, int *fd);
 void fab_no_rx_release(struct fab_engine *engine, struct fab_rx *rx);
 void fab_no_rkey_close(struct fab_ep *ep, struct fab_rkey *rkey);
 
-/* The transports of this build, NULL at the end (fabric.c). */
+/* The transports of this build (fabric.c). */
 extern const struct fab_transport_ops fab_self_ops;
 extern const struct fab_transport_ops fab_shm_ops;
+
+/* A transport there is a verdict for, whether this build has it or not. */
+struct fab_known {
+    const char *name;
+    enum fab_level level;
+    const struct fab_transport_ops *ops; /* NULL: not in this build */
+    const char *absent;                  /* then: why, and what would bring it */
+};
+
+/* What fab_open chooses from, by what. */
+struct fab_choice {
+    const struct fab_known *known; /* [nknown] */
+    size_t nknown;                 /* at most FAB_KNOWN_MAX */
+    const char *list;
+    bool is_forced; /* the user wrote the list: each of its transports must start */
+};
+
+/* fab_open, with a table of transports as argument so that tests may bring their own. */
+int fab_open_choice(struct fab *fabric, const struct fab_choice *choice,
+                    struct fab_node *node) ORL_MUST_CHECK;
 
 /* ---------------------------------------------------------------- offered to transports */
 

@@ -232,14 +232,15 @@ Test(conf, the_program_stands_over_the_environment)
     cr_assert_eq(orl_conf_override("INFLIGHT", "8"), ORL_ERR_STATE);
 }
 
-Test(conf, unknown_names_warn_once_with_the_nearest)
+Test(conf, unknown_names_are_told_with_the_nearest)
 {
     setenv("ORIEL_SPINTIME", "1us", 1);
     setenv("ORIEL_DEBUG_FISH", "1", 1);
     setenv("ORIEL_RUN_SOCKET", "7", 1);
     setenv("ORIELX", "1", 1);
     cr_assert_eq(orl_conf_load(), ORL_OK);
-    cr_assert_eq(orl_conf_load(), ORL_OK);
+    cr_assert_str_eq(logged(), "", "loading says nothing");
+    orl_conf_warn_unknown();
     const char *first = strstr(logged(), "conf] warn: there is no setting ORIEL_SPINTIME; the "
                                          "nearest is ORIEL_SPIN_TIME\n");
     cr_assert_not_null(first);
@@ -255,5 +256,50 @@ Test(conf, the_log_setting_decides_about_warnings)
     setenv("ORIEL_FISH", "1", 1);
     setenv("ORIEL_LOG", "error", 1);
     cr_assert_eq(orl_conf_load(), ORL_OK);
+    orl_conf_warn_unknown();
     cr_assert_str_eq(logged(), "");
+}
+
+/* For the way out after a failure: what is right counts, the rest is as by default. */
+Test(conf, sound_settings_survive_wrong_ones)
+{
+    setenv("ORIEL_SPIN_TIME", "x", 1);
+    setenv("ORIEL_BOOT_TIMEOUT", "7s", 1);
+    cr_assert_eq(orl_conf_load(), ORL_ERR_CONF);
+    orl_conf_load_sound();
+    cr_assert_eq(orl_conf.spin_time, UINT64_C(2000));
+    cr_assert_eq(orl_conf.boot_timeout, UINT64_C(7000000000));
+    cr_assert_str_eq(orl_conf.transports, "self,shm");
+    setenv("ORIEL_SPIN_TIME", "3us", 1);
+    cr_assert_eq(orl_conf_load(), ORL_OK, "it did not count as loaded");
+    cr_assert_eq(orl_conf.spin_time, UINT64_C(3000));
+}
+
+/* Before loading a row tells what loading would find, and leaves the last error alone. */
+Test(conf, rows_before_loading)
+{
+    struct orl_conf_row row;
+    size_t wrong = 0;
+
+    setenv("ORIEL_INFLIGHT", "lots", 1);
+    setenv("ORIEL_LOG", "loud", 1);
+    setenv("ORIEL_AGENT", "off", 1);
+    cr_assert_eq(orl_conf_load(), ORL_ERR_CONF);
+    char kept[ORL_ERROR_TEXT_BYTES];
+    strcpy(kept, orl_last_error());
+    for (size_t i = 0; i < orl_conf_count(); i++) {
+        cr_assert_eq(orl_conf_row(i, &row), ORL_OK);
+        wrong += row.problem[0] != '\0';
+        if (strcmp(row.name, "ORIEL_INFLIGHT") == 0) {
+            cr_assert_str_eq(row.value, "lots");
+            cr_assert_not_null(strstr(row.problem, "not a whole number"));
+        }
+        if (strcmp(row.name, "ORIEL_AGENT") == 0) {
+            cr_assert_str_eq(row.value, "off");
+            cr_assert_eq(row.origin, ORL_CONF_FROM_ENVIRONMENT);
+        }
+        cr_assert_str_eq(orl_last_error(), kept);
+    }
+    cr_assert_eq(wrong, 2);
+    cr_assert(!orl_conf_is_given("NO_SUCH"));
 }

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/strbuf.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -149,6 +150,54 @@ Test(sys, cpus_are_those_of_the_mask)
     cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
     cr_assert_eq(orl_sys_cpus_allowed(), 1);
     cr_assert_geq(orl_sys_cgroup_cpus(), 0);
+}
+
+static void check_list(const cpu_set_t *set, const char *want)
+{
+    char text[64];
+    struct orl_strbuf sb;
+
+    cr_assert_eq(sched_setaffinity(0, sizeof(*set), set), 0);
+    orl_strbuf_init(&sb, text, sizeof(text));
+    orl_sys_cpu_list(&sb);
+    cr_assert_str_eq(text, want);
+}
+
+Test(sys, cpus_are_listed_in_ranges)
+{
+    cpu_set_t all;
+    cpu_set_t set;
+    char want[64] = "";
+    int first = -1;
+
+    cr_assert_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+    for (int cpu = 0; cpu + 1 < CPU_SETSIZE && first < 0; cpu++) {
+        first = CPU_ISSET(cpu, &all) && CPU_ISSET(cpu + 1, &all) ? cpu : -1;
+    }
+    if (first < 0) {
+        cr_skip("no two CPUs in a row here");
+    }
+    CPU_ZERO(&set);
+    CPU_SET(first, &set);
+    snprintf(want, sizeof(want), "%d", first);
+    check_list(&set, want);
+    CPU_SET(first + 1, &set);
+    snprintf(want, sizeof(want), "%d-%d", first, first + 1);
+    check_list(&set, want);
+    if (CPU_ISSET(first + 3, &all)) {
+        CPU_SET(first + 3, &set);
+        snprintf(want, sizeof(want), "%d-%d,%d", first, first + 1, first + 3);
+        check_list(&set, want);
+    }
+}
+
+Test(sys, small_files_are_read_or_refused)
+{
+    char text[8];
+
+    cr_assert(orl_sys_read_text("/proc/self/comm", text, sizeof(text)));
+    cr_assert_eq(strlen(text), 7, "cut, and ended");
+    cr_assert(!orl_sys_read_text("/proc/self/no-such-file", text, sizeof(text)));
 }
 
 Test(sys, host_name_has_no_domain_and_is_cut)

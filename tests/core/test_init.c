@@ -177,11 +177,26 @@ static int late(int rank, void *arg)
     (void)arg;
     setenv("ORIEL_BOOT_TIMEOUT", "1s", 1);
     if (rank == 2) {
-        return 0; /* never comes */
+        t_meet(3); /* lives, and never comes */
+        return 0;
     }
     t_check_eq(oriel_init(NULL), ORIEL_ERR_BOOT);
     t_check(strstr(oriel_error_detail(), "rank 2") != NULL);
     t_check(strstr(oriel_error_detail(), "ORIEL_BOOT_TIMEOUT") != NULL);
+    t_meet(3);
+    return 0;
+}
+
+/* Whose process has ended is not waited for. */
+static int ended(int rank, void *arg)
+{
+    (void)arg;
+    setenv("ORIEL_BOOT_TIMEOUT", "60s", 1);
+    if (rank == 2) {
+        return 0;
+    }
+    t_check_eq(oriel_init(NULL), ORIEL_ERR_PEER);
+    t_check(strstr(oriel_error_detail(), "rank 2") != NULL);
     return 0;
 }
 
@@ -189,6 +204,7 @@ static int late(int rank, void *arg)
 Test(init, a_missing_rank_is_named_in_time)
 {
     cr_assert_eq(t_ranks(3, late, NULL), 0);
+    cr_assert_eq(t_ranks(3, ended, NULL), 0);
 }
 
 /* Stands in for libpmix's: another library of this process may hold PMIx open, and a close too many

@@ -4,6 +4,7 @@
 criterion_tests += \
     %D%/test_contract \
     %D%/test_engine \
+    %D%/test_fabric \
     %D%/test_mutants \
     %D%/test_node \
     %D%/test_node_arena \

@@ -226,7 +226,7 @@ static int in_small_dev_shm(int rank, void *arg)
 
     (void)arg;
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) {
+        mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=768k") != 0) {
         return SKIPPED;
     }
     set_backing("file");

@@ -10,4 +10,5 @@ plain_tests += %D%/race_park
 plain_tests += %D%/race_pool
 plain_tests += %D%/race_req
 plain_tests += %D%/race_ring
+plain_tests += %D%/race_side
 %C%_race_req_SOURCES = %D%/race_req.c tests/core/fake_path.c tests/core/fake_path.h

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Both sides of the flag matrix as threads of one process, for ThreadSanitizer: exchanges flat and
- * grouped, staged exchanges, spreads whose root runs ahead. Every rank checks every result.
+ * All sides of the collectives' lines and stages as threads of one process, for ThreadSanitizer:
+ * exchanges flat and grouped, whole and sliced allreduces whose stages grow, spreads whose root
+ * runs ahead and whose ring grows, one rank without memory for more. Every rank checks every
+ * result.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -11,10 +13,15 @@
 #include <sys/mman.h>
 
 #include "base/copy.h"
-#include "core/coll/coll.h"
+#include "base/status.h"
+#include "core/coll/coll_lines.h"
 
 #define RANKS  5
-#define ROUNDS 1500
+#define ROUNDS 1000
+#define MOST   200000 /* bytes of a message: more than any first stage and ring */
+
+static const size_t sizes[] = { 57, 300, 9000, 12000, 16384, 16388, 70000, MOST };
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 static int yield_until_met(const struct coll_need *need)
 {
@@ -22,6 +29,22 @@ static int yield_until_met(const struct coll_need *need)
         sched_yield();
     }
     return 0;
+}
+
+static int yield_until_looked(const struct coll_need *need)
+{
+    while (coll_need_look(need, coll_cpu()) != COLL_MET) {
+        sched_yield();
+    }
+    return 0;
+}
+
+static int reserve_nothing(struct fab_node *node, const void *part, uint64_t bytes)
+{
+    (void)node;
+    (void)part;
+    (void)bytes;
+    return ORL_ERR_NOMEM;
 }
 
 struct rank {
@@ -43,36 +66,34 @@ static int exchange(struct rank *r, uint64_t i)
     return st != 0 || sum != RANKS * i * 10 + RANKS * (RANKS - 1) / 2;
 }
 
-static int staged(struct rank *r, uint64_t i)
+static int staged(struct rank *r, uint64_t i, size_t bytes)
 {
-    enum {
-        N = 3000
-    };
-    static _Thread_local uint32_t in[N];
-    static _Thread_local uint32_t out[N];
+    static _Thread_local uint32_t in[MOST / 4];
+    static _Thread_local uint32_t out[MOST / 4];
+    const uint32_t n = (uint32_t)(bytes / 4);
+    bool in_place = i % 2 != 0;
     core_op_fn fn;
-    for (uint32_t k = 0; k < N; k++) {
+    for (uint32_t k = 0; k < n; k++) {
         in[k] = (uint32_t)i + k + (uint32_t)r->m.me;
     }
     if (core_op_query(ORIEL_MAX, ORIEL_UINT32, &fn) != 0) {
         return 1;
     }
     struct coll_operand x = {
-        .send = in, .recv = out, .elements = N, .bytes = sizeof(in), .fn = fn
+        .send = in, .recv = in_place ? in : out, .elements = n, .bytes = (uint64_t)n * 4, .fn = fn
     };
     int st = coll_exchange_staged(&r->m, "race", &x, 4);
-    for (uint32_t k = 0; st == 0 && k < N; k++) {
-        st = out[k] != (uint32_t)i + k + RANKS - 1;
+    const uint32_t *got = x.recv;
+    for (uint32_t k = 0; st == 0 && k < n; k++) {
+        st = got[k] != (uint32_t)i + k + RANKS - 1;
     }
     return st;
 }
 
-static int spread(struct rank *r, uint64_t i)
+static int spread(struct rank *r, uint64_t i, int root, size_t n)
 {
-    unsigned char data[300];
-    int root = (int)(i / 20 % RANKS);
-    size_t n = i % 3 == 0 ? sizeof(data) : 8;
-    memset(data, r->m.me == root ? (int)(i & 0xff) : 0x11, sizeof(data));
+    static _Thread_local unsigned char data[MOST];
+    memset(data, r->m.me == root ? (int)(i & 0xff) : 0x11, n);
     int st = coll_spread(&r->m, "race", data, n, root);
     for (size_t k = 0; st == 0 && k < n; k++) {
         st = data[k] != (i & 0xff);
@@ -80,16 +101,33 @@ static int spread(struct rank *r, uint64_t i)
     return st;
 }
 
+/* Nobody meets in between, so the root runs as far ahead as it may: through its lines, then through
+ * its ring, which grows under its readers. */
+static int burst(struct rank *r, int root)
+{
+    int st = 0;
+    for (uint64_t k = 0; st == 0 && k < 5 * COLL_SLOTS; k++) {
+        st = spread(r, k, root, 8);
+    }
+    for (uint64_t k = 0; st == 0 && k < 12 * SIZES; k++) {
+        st = spread(r, k, root, sizes[k / 12]);
+    }
+    return st;
+}
+
 static void *run(void *arg)
 {
     struct rank *r = arg;
+    for (int root = 0; root < RANKS && r->failed == 0; root++) {
+        r->failed = burst(r, root);
+    }
     for (uint64_t i = 0; i < ROUNDS && r->failed == 0; i++) {
         r->failed = exchange(r, i);
         if (r->failed == 0 && i % 10 == 0) {
-            r->failed = staged(r, i);
+            r->failed = staged(r, i / 10, sizes[i / 20 % SIZES]);
         }
         if (r->failed == 0) {
-            r->failed = spread(r, i);
+            r->failed = spread(r, i, (int)(i / 20 % RANKS), i % 3 == 0 ? sizes[i / 60 % SIZES] : 8);
         }
         if (r->failed == 0 && i % 7 == 0) {
             r->failed = coll_exchange(&r->m, "race", &(struct coll_operand){ 0 });
@@ -98,12 +136,12 @@ static void *run(void *arg)
     return NULL;
 }
 
-static int race(int group, const char *name)
+static int race(int group, bool crowded, int poor, const char *name)
 {
     uint64_t bytes = fab_node_lay_bytes(RANKS, 4096);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    struct rank ranks[RANKS];
+    static struct rank ranks[RANKS];
     pthread_t thread[RANKS];
     int failed = 0;
     if (memory == MAP_FAILED) {
@@ -116,11 +154,14 @@ static int race(int group, const char *name)
             printf("FAIL: race_coll: %s: no node\n", name);
             return 1;
         }
-        ranks[i].m = (struct coll_matrix){ .node = &ranks[i].node,
-                                           .wait = yield_until_met,
-                                           .me = i,
-                                           .nranks = RANKS,
-                                           .group = group };
+        ranks[i].m =
+            (struct coll_matrix){ .node = &ranks[i].node,
+                                  .wait = crowded ? yield_until_looked : yield_until_met,
+                                  .reserve = i == poor ? reserve_nothing : fab_node_reserve,
+                                  .me = i,
+                                  .nranks = RANKS,
+                                  .group = group,
+                                  .crowded = crowded };
     }
     for (int i = 0; i < RANKS; i++) {
         pthread_create(&thread[i], NULL, run, &ranks[i]);
@@ -139,7 +180,12 @@ static int race(int group, const char *name)
 
 int main(void)
 {
-    orl_copy_open();
-    int failed = race(RANKS, "flat");
-    return failed | race(2, "grouped");
+    /* Plain loads and stores, which the sanitizer sees, at every size. */
+    if (orl_copy_select("words") != 0) {
+        return 1;
+    }
+    int failed = race(RANKS, false, -1, "flat");
+    failed |= race(RANKS, true, -1, "words with the CPU");
+    failed |= race(RANKS, false, 2, "one rank without memory");
+    return failed | race(2, false, -1, "grouped");
 }

@@ -38,7 +38,7 @@ function core_allows(from, to,   parts) {
 BEGIN {
     rooms = split("topo boot path mem team type msg coll win", room_name, " ")
     # Third-party headers and the only files that may include them.
-    home["pmix"] = "^src/core/boot/boot_pmix\\.c$|^tools/run/"
+    home["pmix"] = "^src/core/boot/boot_pmix[a-z_]*\\.[ch]$|^tools/run/"
     home["hwloc"] = "^src/core/topo/topo[a-z_]*\\.c$|^tools/run/"
     home["infiniband"] = "^src/fabric/verbs/"
     home["rdma"] = "^src/fabric/ofi/"

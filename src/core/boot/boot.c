@@ -5,13 +5,13 @@
  */
 #include "core/boot/boot.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/conf.h"
 #include "base/crc.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "core/boot/boot_launcher.h"
 
 /* ---------------------------------------------------------------- record */
 
@@ -66,24 +66,25 @@ static uint64_t take_number(struct cursor *c)
 
 #define RECORD_HEAD 16 /* version, length, checksum of the rest */
 
-static void put_topo(struct cursor *c, const struct core_topo *topo)
+/* Healthy records carry no text. */
+static void put_card(struct cursor *c, const struct core_record *record)
 {
-    put_number(c, (uint64_t)topo->cores);
-    put_number(c, (uint64_t)topo->cpus);
-    put_number(c, (uint64_t)topo->numa_nodes);
-    put_number(c, topo->l2_bytes);
-    put_number(c, topo->l3_bytes);
-    put_number(c, topo->memory_bytes);
+    uint64_t length = record->status != 0 ? strnlen(record->text, sizeof(record->text) - 1) : 0;
+    put_number(c, (uint64_t)(uint32_t)record->status | length << 32);
+    put_bytes(c, record->text, (size_t)length);
 }
 
-static void take_topo(struct cursor *c, struct core_topo *topo)
+static void take_card(struct cursor *c, struct core_record *record)
 {
-    topo->cores = (int)take_number(c);
-    topo->cpus = (int)take_number(c);
-    topo->numa_nodes = (int)take_number(c);
-    topo->l2_bytes = take_number(c);
-    topo->l3_bytes = take_number(c);
-    topo->memory_bytes = take_number(c);
+    uint64_t head = take_number(c);
+    uint64_t length = head >> 32;
+    record->status = (int32_t)(uint32_t)head;
+    if (length >= sizeof(record->text) || (record->status == 0 && length != 0)) {
+        c->bad = true;
+        return;
+    }
+    take_bytes(c, record->text, (size_t)length);
+    record->text[length] = '\0';
 }
 
 size_t core_record_encode(const struct core_record *record, void *bytes, size_t capacity)
@@ -97,12 +98,12 @@ size_t core_record_encode(const struct core_record *record, void *bytes, size_t 
     put_bytes(&c, record->hostname, sizeof(record->hostname));
     put_number(&c, record->nonce);
     put_bytes(&c, record->cpus, sizeof(record->cpus));
-    put_topo(&c, &record->topo);
     put_number(&c, (uint64_t)record->node.pid);
     put_number(&c, (uint64_t)record->node.fd);
     put_number(&c, record->node.job);
     put_bytes(&c, record->node.host, sizeof(record->node.host));
     put_bytes(&c, record->node.path, sizeof(record->node.path));
+    put_card(&c, record);
     if (c.bad) {
         return 0;
     }
@@ -147,12 +148,12 @@ int core_record_decode(const void *bytes, size_t length, struct core_record *rec
     take_bytes(&c, record->hostname, sizeof(record->hostname));
     record->nonce = take_number(&c);
     take_bytes(&c, record->cpus, sizeof(record->cpus));
-    take_topo(&c, &record->topo);
     record->node.pid = (int32_t)take_number(&c);
     record->node.fd = (int32_t)take_number(&c);
     record->node.job = take_number(&c);
     take_bytes(&c, record->node.host, sizeof(record->node.host));
     take_bytes(&c, record->node.path, sizeof(record->node.path));
+    take_card(&c, record);
     if (c.bad || c.at != length) {
         return orl_fail(ORL_ERR_BOOT, "a bootstrap record of %zu bytes has the wrong length",
                         length);
@@ -186,48 +187,6 @@ uint64_t core_boot_hash(const char *name)
 
 /* ---------------------------------------------------------------- choice */
 
-/* What launchers leave in the environment that start ranks without PMIx. */
-static const struct launcher {
-    const char *variable; /* holds the number of ranks */
-    const char *name;
-    const char *remedy;
-} launchers[] = {
-    { "SLURM_STEP_NUM_TASKS", "srun", "start the job with srun --mpi=pmix" },
-    { "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun", "its PMIx server did not answer" },
-    { "PMI_SIZE", "a PMI-1 launcher (hydra)", "use Open MPI's mpirun or srun --mpi=pmix" },
-    { "PALS_SIZE", "PALS", "use a launcher with PMIx" },
-};
-
-/* A job of one must not come from a launcher that thinks it started several. */
-static int check_alone(void)
-{
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        const char *text = orl_conf_launcher_variable(launchers[i].variable);
-        long n = text != NULL ? strtol(text, NULL, 10) : 1;
-        if (n > 1) {
-            return orl_fail(ORL_ERR_BOOT,
-                            "%s started %ld ranks (%s) but offers no PMIx here: %s, or set "
-                            "ORIEL_BOOT=single to run each as a job of its own",
-                            launchers[i].name, n, launchers[i].variable, launchers[i].remedy);
-        }
-    }
-    return 0;
-}
-
-/* The sizes that launcher and PMIx tell must agree. */
-static int check_promise(const struct core_boot_id *id)
-{
-    const char *text = orl_conf_launcher_variable("OMPI_COMM_WORLD_SIZE");
-    long n = text != NULL ? strtol(text, NULL, 10) : id->size;
-    if (n != id->size) {
-        return orl_fail(ORL_ERR_BOOT,
-                        "mpirun started %ld ranks, PMIx tells of %d: two launchers are mixed; "
-                        "unset PMIX_* before starting a job inside a job",
-                        n, id->size);
-    }
-    return 0;
-}
-
 static int open_auto(const struct core_boot **boot, struct core_boot_id *id)
 {
     *boot = &core_boot_local;
@@ -238,7 +197,7 @@ static int open_auto(const struct core_boot **boot, struct core_boot_id *id)
     *boot = &core_boot_pmix;
     st = core_boot_pmix.open(id);
     if (st == 0) {
-        st = check_promise(id);
+        st = core_launcher_agrees(id->size);
         if (st != 0) {
             core_boot_pmix.close();
         }
@@ -247,7 +206,7 @@ static int open_auto(const struct core_boot **boot, struct core_boot_id *id)
         return st;
     }
     orl_last_error_clear();
-    st = check_alone();
+    st = core_launcher_allows_one();
     *boot = &core_boot_single;
     return st != 0 ? st : core_boot_single.open(id);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bootstrap: who am I, who are my peers. A table of seven functions; PMIx (boot_pmix.c, the only
- * file that knows PMIx), a group of processes forked by a test and the job of one (boot_local.c)
+ * Bootstrap: who am I, who are my peers. A table of functions; PMIx (boot_pmix.c, the only file
+ * that knows PMIx), a group of processes forked by a test and the job of one (boot_local.c)
  * implement it. One fixed-size record per process, one collecting fence, then reads of what is
  * known to exist. All waits are bounded by ORIEL_BOOT_TIMEOUT and say which step and which ranks
  * are missing.
@@ -9,16 +9,17 @@
 #ifndef CORE_BOOT_BOOT_H
 #define CORE_BOOT_BOOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/attr.h"
-#include "core/topo/topo.h"
 #include "fabric/fabric.h"
 
-#define CORE_WIRE_VERSION 1
+#define CORE_WIRE_VERSION 2
 #define CORE_RECORD_BYTES 512
-#define CORE_MASK_BYTES   32 /* affinity masks are folded to 256 CPUs */
+#define CORE_MASK_BYTES   32  /* affinity masks are folded to 256 CPUs */
+#define CORE_CARD_BYTES   208 /* of an error text that peers quote */
 
 /* One process's record, as others read it. Encoded little-endian with version, length and checksum:
  * decode trusts nothing (boot.c; fuzzed). */
@@ -29,8 +30,10 @@ struct core_record {
     char hostname[32];             /* cut where longer */
     uint64_t nonce;                /* random: rank 0's tells this job from one of the same name */
     uint8_t cpus[CORE_MASK_BYTES]; /* CPUs this process may use */
-    struct core_topo topo;         /* of the creator of the segment; all zero elsewhere */
     struct fab_node_ticket node;   /* of the creator; pid 0 where this process made none */
+    /* An error card: this rank cannot start. Its peers end their start with its words. */
+    int32_t status; /* 0: all is well */
+    char text[CORE_CARD_BYTES];
 };
 
 struct core_boot_id {
@@ -41,6 +44,7 @@ struct core_boot_id {
 
 struct core_boot {
     const char *name;
+    bool has_launcher; /* somebody started these ranks as one job, which ends as a whole */
     /* Connect. BOOT with the launcher's words on failure; UNSUPP when this bootstrap is not present
      * here (auto tries the next). */
     int (*open)(struct core_boot_id *id);
@@ -48,11 +52,16 @@ struct core_boot {
     int (*local_ranks)(int *ranks);
     /* Make `bytes` (at most CORE_RECORD_BYTES) readable for every rank after the next fence. */
     int (*put)(const void *record, size_t bytes);
-    /* Collective, bounded: returns when every rank has come; exchanges what was put. */
+    /* Collective, bounded: returns when every rank has come; exchanges what was put. PEER names a
+     * rank that will not come, BOOT those that have not. */
     int (*fence)(const char *step);
     /* Read what a rank has put before the last fence. *bytes: capacity in, length out. */
     int (*get)(int rank, void *record, size_t *bytes);
-    /* End the job. May return when the launcher cannot do it; the caller then exits. */
+    /* For whoever waits for a rank in another way: PEER, with `step` before the words, when one of
+     * this host is known to have ended, else 0. Cheap; called in turns. */
+    int (*look)(const char *step);
+    /* End the job, in bounded time. May return when the launcher cannot do it; the caller then
+     * exits. */
     void (*abort)(int code, const char *text);
     void (*close)(void);
 };
@@ -60,6 +69,9 @@ struct core_boot {
 extern const struct core_boot core_boot_pmix;
 extern const struct core_boot core_boot_local;
 extern const struct core_boot core_boot_single;
+
+/* What the PMIx library that is loaded says of itself. */
+const char *core_boot_pmix_version(void);
 
 /* Choose by ORIEL_BOOT (auto: a local group if this process was forked into one, else PMIx when a
  * launcher left its variables, else a job of one) and open it. A launcher that promises several
@@ -73,6 +85,11 @@ int core_record_decode(const void *bytes, size_t length, struct core_record *rec
 /* get and decode. */
 int core_record_of(const struct core_boot *boot, int rank,
                    struct core_record *record) ORL_MUST_CHECK;
+
+/* Call this when the launcher has ended and left its ranks alone: at once if it has already, else
+ * from a thread of the launcher's library. NULL: nothing any more. */
+typedef void (*core_boot_loss_fn)(void);
+void core_boot_on_loss(core_boot_loss_fn lost);
 
 /* Hash of a name, FNV-1a with 64 bits. */
 uint64_t core_boot_hash(const char *name);

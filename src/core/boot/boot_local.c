@@ -3,7 +3,8 @@
  * Two bootstraps without a launcher: a group of processes forked by one parent (tests, benchmarks),
  * which share a piece of anonymous memory, and the job of one rank.
  *
- * The group's memory: each member writes its own record and then the number of the fence it has
+ * The group's memory: each member says which process it is, so that the others notice its end. It
+ * writes its own record and then the number of the fence it has
  * reached (release); a fence is over when every member's number is there (acquire).
  */
 #include "core/boot/boot.h"
@@ -21,9 +22,14 @@
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "base/sys.h"
+#include "core/boot/boot_watch.h"
+
+#define LOOK_EVERY_NS (100 * ORL_NS_PER_MS)
 
 struct member {
     _Alignas(64) _Atomic uint64_t fences; /* reached by this member */
+    _Atomic int pid;                      /* 0: not started yet */
+    uint64_t start_time;                  /* of that pid */
     uint64_t bytes;
     unsigned char record[CORE_RECORD_BYTES];
 };
@@ -59,8 +65,11 @@ struct core_boot_group *core_boot_group_create(int size)
 
 void core_boot_group_use(struct core_boot_group *g, int rank)
 {
+    pid_t pid = getpid();
     group = g;
     me = rank;
+    g->member[rank].start_time = orl_sys_pid_starttime(pid);
+    atomic_store_explicit(&g->member[rank].pid, pid, memory_order_release);
 }
 
 void core_boot_group_free(struct core_boot_group *g)
@@ -130,22 +139,59 @@ static void pause_turn(unsigned turn)
     }
 }
 
+static int local_look(const char *step)
+{
+    static uint64_t next; /* no look before; of the thread that starts */
+    uint64_t now = orl_clock_ns();
+    struct core_gone gone = { .rank = -1 };
+    char host[64];
+    char others[96];
+    if (now < next) {
+        return 0;
+    }
+    next = now + LOOK_EVERY_NS;
+    for (int r = 0; r < group->size; r++) {
+        struct member *m = &group->member[r];
+        int pid = atomic_load_explicit(&m->pid, memory_order_acquire);
+        if (pid != 0 && !core_process_runs(pid, m->start_time)) {
+            core_gone_add(&gone, r, true);
+        }
+    }
+    if (gone.rank < 0) {
+        return 0;
+    }
+    orl_sys_hostname(host, sizeof(host));
+    core_gone_text(&gone, others, sizeof(others));
+    return orl_fail(ORL_ERR_PEER, "%s: rank %d on %s is gone: its process %d has ended%s", step,
+                    gone.rank, host, atomic_load(&group->member[gone.rank].pid), others);
+}
+
+/* 0 when the member has reached the fence. */
+static int await_member(const char *step, int rank, uint64_t goal, uint64_t deadline)
+{
+    uint64_t look_from = orl_clock_ns() + LOOK_EVERY_NS;
+    int st = 0;
+    for (unsigned turn = 0; st == 0 && !has_come(rank, goal); turn++) {
+        pause_turn(turn);
+        if (orl_deadline_passed(deadline)) {
+            return fence_timeout(step, goal);
+        }
+        st = orl_deadline_passed(look_from) ? local_look(step) : 0;
+    }
+    /* It may have come before it ended. */
+    return has_come(rank, goal) ? 0 : st;
+}
+
 static int local_fence(const char *step)
 {
     uint64_t goal = atomic_load_explicit(&group->member[me].fences, memory_order_relaxed) + 1;
     uint64_t deadline = orl_deadline_in((int64_t)orl_conf.boot_timeout);
     atomic_store_explicit(&group->member[me].fences, goal, memory_order_release);
-    for (int r = 0; r < group->size; r++) {
-        bool is_late = false;
-        for (unsigned turn = 0; !is_late && !has_come(r, goal); turn++) {
-            is_late = orl_deadline_passed(deadline);
-            pause_turn(turn);
-        }
-        if (is_late) {
-            return fence_timeout(step, goal);
-        }
+    int st = 0;
+    for (int r = 0; st == 0 && r < group->size; r++) {
+        st = await_member(step, r, goal, deadline);
     }
-    return 0;
+    return st;
 }
 
 static int local_get(int rank, void *record, size_t *bytes)
@@ -175,6 +221,7 @@ const struct core_boot core_boot_local = { .name = "local",
                                            .put = local_put,
                                            .fence = local_fence,
                                            .get = local_get,
+                                           .look = local_look,
                                            .abort = local_abort,
                                            .close = local_close };
 
@@ -212,6 +259,12 @@ static int single_fence(const char *step)
     return 0;
 }
 
+static int single_look(const char *step)
+{
+    (void)step;
+    return 0;
+}
+
 static int single_get(int rank, void *record, size_t *bytes)
 {
     if (rank != 0 || single_bytes == 0 || single_bytes > *bytes) {
@@ -228,5 +281,6 @@ const struct core_boot core_boot_single = { .name = "single",
                                             .put = single_put,
                                             .fence = single_fence,
                                             .get = single_get,
+                                            .look = single_look,
                                             .abort = local_abort,
                                             .close = local_close };

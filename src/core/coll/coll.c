@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The public collectives: argument checks, the choice of form, and how a collective waits (spin,
- * then the one waiting function; the lives of those it waits for are looked at). The steps are in
- * coll_node.c. A team is used by one thread at a time, so the counters need no lock.
+ * The public collectives: argument checks, the choice of form, and how a collective waits (spin, or
+ * leave the CPU to those it waits for; then the one waiting function, which also looks at the lives
+ * of all). The steps are in coll_node.c, coll_reduce.c and coll_spread.c. A team is used by one
+ * thread at a time, so the counters need no lock.
  */
-#include "core/coll/coll.h"
+#include <sched.h>
+
+#include "core/coll/coll_lines.h"
 
 #include "base/conf.h"
 #include "base/copy.h"
@@ -15,6 +18,11 @@
 #include "core/path/progress.h"
 #include "core/team/team.h"
 
+/* When ranks outnumber CPUs: pauses, some 20 to 40 ns each, for ranks that run on other CPUs, less
+ * than half of what leaving the CPU costs; and how often it is left before the long wait. */
+#define ELSEWHERE_SPINS 50
+#define CROWDED_YIELDS  64
+
 static struct coll_matrix world;
 static uint64_t patience = ORL_NEVER; /* deadline of waits; finite in finalize only */
 
@@ -24,35 +32,79 @@ static bool need_is_met(void *arg)
     return coll_need_is_met(need);
 }
 
-/* The first rank that has not come and is gone ends the wait. */
-static int needed_are_alive(void *arg)
+enum part {
+    BYSTANDER,
+    COME,
+    MISSING
+};
+
+static enum part part_of(const struct coll_need *need, int rank)
+{
+    int i = rank - need->rank;
+    if (i < need->first || i >= need->last || (i - need->first) % need->stride != 0) {
+        return BYSTANDER;
+    }
+    return coll_seq_of(&need->line[i]) < need->seq ? MISSING : COME;
+}
+
+/* What ends a wait: one that has not come has gone, or any other has died (see coll.h). Whoever has
+ * come in the meantime is noticed by core_wait. */
+static int all_are_alive(void *arg)
 {
     const struct coll_need *need = arg;
-    for (int r = need->first; r < need->last; r += need->stride) {
-        if (r == world.me ||
-            atomic_load_explicit(&need->line[r].seq, memory_order_acquire) >= need->seq) {
-            continue;
-        }
-        int st = core_peer_check(core.local_rank[r]);
-        /* it may have come between the two looks, and have left in good order since */
-        if (st != 0 && atomic_load_explicit(&need->line[r].seq, memory_order_acquire) < need->seq) {
+    for (int r = 0; r < world.nranks; r++) {
+        enum part part = r == world.me ? COME : part_of(need, r);
+        int st = part == COME ? 0 : core_peer_check(core.local_rank[r]);
+        if (st != 0 && (part == MISSING || !core_peer_has_left(core.local_rank[r]))) {
             return st;
         }
     }
     return 0;
 }
 
-static int wait_for(const struct coll_need *need)
+/* More ranks than CPUs. Who is missing and ran last on this CPU comes only when I leave it; for the
+ * others a short spin is cheaper than two changes of process. */
+static bool wait_crowded(const struct coll_need *need)
+{
+    unsigned spins = 0;
+    for (unsigned yields = 0; yields < CROWDED_YIELDS;) {
+        enum coll_missing missing = coll_need_look(need, coll_cpu());
+        if (missing == COLL_MET) {
+            return true;
+        }
+        if (missing == COLL_ELSEWHERE && spins < ELSEWHERE_SPINS) {
+            spins++;
+            orl_cpu_pause();
+            continue;
+        }
+        (void)core_progress();
+        orl_stat_add(&core.stats, ORL_STAT_YIELDS, 1);
+        (void)sched_yield();
+        yields++;
+        spins = 0;
+    }
+    return false;
+}
+
+static bool wait_spinning(const struct coll_need *need)
 {
     for (unsigned turn = 0; turn <= core_spin_turns; turn++) {
         if (coll_need_is_met(need)) {
-            return 0;
+            return true;
         }
         orl_cpu_pause();
     }
+    return false;
+}
+
+static int wait_for(const struct coll_need *need)
+{
+    if (world.crowded ? wait_crowded(need) : wait_spinning(need)) {
+        return 0;
+    }
     struct coll_need copy = *need;
     return core_wait(&(struct core_wait){ .ready = need_is_met,
-                                          .alive = needed_are_alive,
+                                          .alive = all_are_alive,
                                           .arg = &copy,
                                           .deadline = patience,
                                           .call = need->call,
@@ -63,8 +115,10 @@ void core_coll_open(void)
 {
     world = (struct coll_matrix){ .node = core.node,
                                   .wait = wait_for,
+                                  .reserve = fab_node_reserve,
                                   .me = core.local,
                                   .nranks = core.nlocal,
+                                  .crowded = core.oversubscribed,
                                   .group = core.nlocal <= orl_conf.coll_flat_max
                                                ? core.nlocal
                                                : orl_conf.coll_flat_max };

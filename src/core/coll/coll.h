@@ -1,25 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives on world within one host, small form: the flag matrix of the node segment.
+ * Collectives on world within one host: lines of flags for meeting, stages for data that does not
+ * fit a line. This is the protocol: who writes what, and why nobody reads or writes too early.
  *
- * Who writes what. Every rank has one line per level and parity; it alone writes it, `seq` last
- * with release. Readers load `seq` with acquire, then the data. A step is numbered by one counter
- * per process that all ranks advance alike; step k uses parity k & 1. No rank can be at k + 2 while
- * another still reads k, because k + 1 ends only when everybody has entered it, that is, has left
- * k.
+ * Lines. Every rank has one line per level and parity; it alone writes it, the data first, then the
+ * word `seq` with release. Readers load `seq` with acquire, then the data. A step is numbered by
+ * one counter per process that all ranks advance alike; step k uses parity k & 1. No rank can be at
+ * k + 2 while another still reads k, because k + 1 ends only when everybody has entered it, that
+ * is, has left k. A word is the step and, above it, the CPU its writer ran on (coll_lines.h).
  *
  * Up to ORIEL_COLL_FLAT_MAX ranks: level UP alone, everybody reads everybody. Above: groups;
  * members write UP, the group's lowest rank combines and writes ACROSS, reads all leaders, and
  * writes DOWN, which its members read. Operands are combined in rank order within a group and
  * groups in order, by everybody alike: the result is the same on all ranks, bit by bit, and from
- * run to run.
+ * run to run. Everything below is flat.
  *
- * Rooted steps have a counter of their own. The root writes its line of slot step % FAB_BCAST_SLOTS
- * and may run that many steps ahead of the slowest rank, whose progress it reads in the `done`
- * lines only when the slot comes round.
+ * Stages. A rank writes its own stage only; the line it writes next, with release, is what lets
+ * others read it. What an allreduce stages for step k is free again once its writer has left step
+ * k + 1: everybody entered that having done with k.
+ *  - Whole: each rank stages its operand in the block of parity k & 1, all meet in step k, each
+ *    combines everything. A block is written again for k + 2, after k + 1.
+ *  - Sliced: each rank stages its operand for the ranks that own the other slices, all meet in step
+ *    k, each combines its own slice into its result and its stage, says so in step k + 1, and
+ * copies every other slice as its owner's line comes. Operands and results have places of their
+ * own. The next operands are written after k + 1, the next results after k + 2 or later: nobody
+ * still reads the old ones. Who combines an element does it in rank order, and for all the others:
+ * the same bits everywhere.
  *
- * A rank that dies leaves its line behind the others: whoever waits for it looks at its life every
- * 50 ms and ends with PEER. Half-done steps need no repair: the job's collectives end there.
+ * Rooted steps have a counter of their own. The root's stage begins with a ring of lines; the line
+ * of slot step % COLL_SLOTS carries the bytes, or says where in the root's ring of bytes they are.
+ * The root runs ahead: readers store the step they have read in their `done` line only where the
+ * root's word asks for it (COLL_ACK), which is every COLL_ACK_STEPS steps and whenever the root
+ * enters another quarter of its ring. It writes a slot or a quarter again when all `done` lines,
+ * read with acquire, have passed the step that left it. `done` covers all roots, since every rank
+ * takes the steps in order. Before its ring grows, the root sends an empty piece and waits until
+ * all have read it: then nobody reads the old ring.
+ *
+ * A rank that dies leaves its lines behind the others. Whoever waits looks every 50 ms at the lives
+ * of all, not only of those it waits for: one of these may have given up for the dead rank's sake.
+ * All end with PEER. Half-done steps need no repair: the job's collectives end there. Neither does
+ * a half-written stage: its line was not written.
  */
 #ifndef CORE_COLL_COLL_H
 #define CORE_COLL_COLL_H
@@ -31,28 +51,47 @@
 #include "core/type/type.h"
 #include "fabric/fabric.h"
 
-/* Lines a step waits for: seq of ranks first, first + stride, … below last, in the row `line`. */
+#define COLL_BLOCK_BYTES 4096 /* combined at a time; a multiple of every element */
+
+/* Lines a step waits for: seq of first, first + stride, … below last, in the row `line`. */
 struct coll_need {
-    const struct fab_flag *line; /* [nranks] */
+    const struct fab_flag *line;
     int first, last, stride;
+    int rank; /* whose line[0] is; the next is the next rank's */
     uint64_t seq;
     const char *call; /* for messages */
 };
 
 /* Returns 0 when all have come, or the status that ends the wait. */
 typedef int (*coll_wait_fn)(const struct coll_need *need);
+/* Makes a part of the node segment exist: fab_node_reserve, or a test's that fails. */
+typedef int (*coll_reserve_fn)(struct fab_node *node, const void *part, uint64_t bytes);
 
-/* This process's view of the matrix. The node's memory and the wait are arguments, so that race
- * tests run several ranks as threads of one process. */
+/* The root's side of its ring of bytes: quarters, each of which is written again when the step
+ * that left it has been read by all. */
+struct coll_ring {
+    uint64_t bytes;   /* 0: not used yet */
+    uint64_t at;      /* the next piece starts here, or in the next quarter */
+    uint64_t left[4]; /* step that first went to the next quarter */
+    bool final;       /* there was no memory for more */
+};
+
+/* This process's view of the matrix. The node's memory, how to wait and how to reserve are
+ * arguments, so that tests run several ranks as threads of one process. */
 struct coll_matrix {
-    struct fab_node *node; /* borrows */
+    _Alignas(ORL_CACHE_LINE) unsigned char block[COLL_BLOCK_BYTES]; /* half-combined operands */
+    struct fab_node *node;                                          /* borrows */
     coll_wait_fn wait;
+    coll_reserve_fn reserve;
     int me, nranks;
     int group;         /* ranks a leader combines; >= nranks: flat */
+    bool crowded;      /* more ranks than CPUs: words name the CPU */
+    bool wide_final;   /* some rank had no memory for wider pieces */
     uint64_t step;     /* all-to-all steps begun */
     uint64_t rooted;   /* rooted steps begun */
     uint64_t done_min; /* every rank is known to have consumed this rooted step */
-    bool staged;       /* my stage blocks are reserved */
+    uint64_t wide;     /* bytes a sliced piece may have, alike on all ranks */
+    struct coll_ring ring;
 };
 
 /* What an exchange combines; all zero for a barrier. */
@@ -64,16 +103,23 @@ struct coll_operand {
     core_op_fn fn;
 };
 
+/* What is missing of a need, as seen from a CPU. */
+enum coll_missing {
+    COLL_MET,
+    COLL_ELSEWHERE, /* who is missing ran on other CPUs when it was last heard of */
+    COLL_HERE       /* some ran on this CPU */
+};
+enum coll_missing coll_need_look(const struct coll_need *need, unsigned cpu);
 /* True when every line has reached its seq. */
 bool coll_need_is_met(const struct coll_need *need);
 
 /* One all-to-all step with at most FAB_FLAG_BYTES of operand. */
 int coll_exchange(struct coll_matrix *m, const char *call,
                   const struct coll_operand *x) ORL_MUST_CHECK;
-/* Any size, in pieces of FAB_STAGE_BYTES through the stage blocks. element: bytes of one. */
+/* Any size, through the stages. element: bytes of one. */
 int coll_exchange_staged(struct coll_matrix *m, const char *call, const struct coll_operand *x,
                          uint64_t element) ORL_MUST_CHECK;
-/* root's bytes to everybody. */
+/* root's bytes to everybody. INVAL when this rank and root do not agree on how many. */
 int coll_spread(struct coll_matrix *m, const char *call, void *buffer, uint64_t bytes,
                 int root) ORL_MUST_CHECK;
 

@@ -489,13 +489,16 @@ ORL_PUBLIC int oriel_start(const struct oriel_xfer *ops, uint64_t count,
 {
     int status = check_call(opts);
 
+    if (status != 0) {
+        return status;
+    }
     if (ops == NULL && count != 0) {
         return no_ops(count);
     }
     if (request == NULL) {
         return orl_fail(ORL_ERR_INVAL, "request is NULL; give the address of a pointer");
     }
-    return status != 0 ? status : start(ops, count, opts, false, request);
+    return start(ops, count, opts, false, request);
 }
 
 ORL_PUBLIC int oriel_run(const struct oriel_xfer *ops, uint64_t count,
@@ -505,11 +508,11 @@ ORL_PUBLIC int oriel_run(const struct oriel_xfer *ops, uint64_t count,
     int status = check_call(opts);
     bool staged;
 
-    if (ops == NULL && count != 0) {
-        return no_ops(count);
-    }
     if (status != 0) {
         return status;
+    }
+    if (ops == NULL && count != 0) {
+        return no_ops(count);
     }
     staged = deadline_of(opts) != ORL_NEVER;
     status = start(ops, count, opts, staged, &req);

@@ -6,12 +6,14 @@
  */
 #include "core/mem/mem.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/pool.h"
 #include "core/path/progress.h"
 
+/* From a pool, so that a handle that was freed stays readable and is refused with words. */
+static struct orl_pool mems;
 static struct orl_lock lock;
 static struct orl_list alive; /* of struct oriel_mem; lock */
 static uint64_t next_id;      /* lock */
@@ -21,7 +23,15 @@ int core_mem_open(void)
     orl_lock_init(&lock, ORL_RANK_MEM, "mem");
     orl_list_init(&alive);
     next_id = 1;
-    return core_remotes_open();
+    int st = orl_pool_init(&mems, "memories", sizeof(struct oriel_mem), ORL_CACHE_LINE, 64, 0);
+    if (st != 0) {
+        return st;
+    }
+    st = core_remotes_open();
+    if (st != 0) {
+        orl_pool_fini(&mems);
+    }
+    return st;
 }
 
 static int check_opts(const struct oriel_mem_opts *opts)
@@ -66,10 +76,11 @@ static unsigned fabric_access(uint32_t access)
 static int enrol(void *base, uint64_t bytes, const struct oriel_mem_opts *opts, bool allocated,
                  struct oriel_mem **out)
 {
-    struct oriel_mem *mem = calloc(1, sizeof(*mem));
+    struct oriel_mem *mem = orl_pool_alloc(&mems);
     if (mem == NULL) {
         return orl_fail(ORL_ERR_NOMEM, "no memory for a registration of %zu bytes", sizeof(*mem));
     }
+    memset(mem, 0, sizeof(*mem));
     mem->access = opts != NULL ? opts->access : 0;
     if (mem->access == 0) {
         mem->access = ORIEL_ACCESS_READ | ORIEL_ACCESS_WRITE | ORIEL_ACCESS_ATOMIC;
@@ -79,13 +90,13 @@ static int enrol(void *base, uint64_t bytes, const struct oriel_mem_opts *opts, 
     mem->allocated = allocated;
     int st = fab_region_open(&core.fabric, base, bytes, fabric_access(mem->access), &mem->region);
     if (st != 0) {
-        free(mem);
+        orl_pool_free(&mems, mem);
         return st;
     }
     st = fab_region_reg(mem->region, core_token_engine());
     if (st != 0) {
         fab_region_drop(mem->region);
-        free(mem);
+        orl_pool_free(&mems, mem);
         return st;
     }
     mem->magic = CORE_MEM_MAGIC;
@@ -167,7 +178,7 @@ static int retire(struct oriel_mem *mem)
     fab_region_revoke(mem->region);
     fab_region_drop(mem->region);
     int st = mem->allocated ? fab_node_free(core.node, mem->base) : 0;
-    free(mem);
+    orl_pool_free(&mems, mem);
     return st;
 }
 
@@ -199,17 +210,18 @@ void core_mem_close(void)
         orl_log_debug(ORL_CAT_MEM, "finalize freed %zu memories the program still held", forgotten);
     }
     core_remotes_close();
+    orl_pool_fini(&mems);
     orl_lock_fini(&lock);
 }
 
 ORL_PUBLIC void *oriel_mem_base(const struct oriel_mem *mem)
 {
-    return mem != NULL && mem->magic == CORE_MEM_MAGIC ? mem->base : NULL;
+    return core_is_open() && mem != NULL && mem->magic == CORE_MEM_MAGIC ? mem->base : NULL;
 }
 
 ORL_PUBLIC uint64_t oriel_mem_size(const struct oriel_mem *mem)
 {
-    return mem != NULL && mem->magic == CORE_MEM_MAGIC ? mem->bytes : 0;
+    return core_is_open() && mem != NULL && mem->magic == CORE_MEM_MAGIC ? mem->bytes : 0;
 }
 
 int core_mem_check(const struct oriel_mem *mem, uint64_t offset, uint64_t bytes)

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "base/strbuf.h"
 #include "base/sys.h"
 
 static int count_of(hwloc_topology_t machine, hwloc_obj_type_t type)
@@ -51,6 +52,16 @@ int core_topo_load(struct core_topo *topo)
                   (unsigned long long)(topo->l2_bytes >> 10),
                   (unsigned long long)(topo->l3_bytes >> 10));
     return 0;
+}
+
+const char *core_topo_version(void)
+{
+    static ORL_TLS char text[32];
+    struct orl_strbuf sb;
+    unsigned version = hwloc_get_api_version(); /* X.Y.Z as 0x000X0Y0Z */
+    orl_strbuf_init(&sb, text, sizeof(text));
+    orl_strbuf_addf(&sb, "%u.%u.%u", version >> 16, version >> 8 & 0xff, version & 0xff);
+    return text;
 }
 
 void core_topo_refine(struct core_topo *topo)

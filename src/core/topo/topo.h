@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The machine as far as one host's CPU job needs it: cores this process may use, caches, ranks per
- * core. From hwloc; only topo.c includes it. No device discovery here. The lowest local rank loads
- * the topology, the others adopt its summary from its bootstrap record.
+ * core. From hwloc; only topo.c includes it. No device discovery here. Nobody loads the
+ * topology before it is asked for: hwloc alone takes longer than the rest of a start.
  */
 #ifndef CORE_TOPO_TOPO_H
 #define CORE_TOPO_TOPO_H
@@ -23,8 +23,10 @@ struct core_topo {
     uint64_t memory_bytes; /* min of physical memory and cgroup limit */
 };
 
-/* Load by hwloc (lowest local rank; tens of ms at most). */
+/* Load by hwloc; tens of ms. */
 int core_topo_load(struct core_topo *topo) ORL_MUST_CHECK;
+/* Version of the hwloc that is loaded: "2.9.0". Valid until this thread asks again. */
+const char *core_topo_version(void);
 /* The affinity mask of this process, folded to bits of mask[0..bytes). */
 void core_topo_mask(uint8_t *mask, size_t bytes);
 /* What only this process knows (cpus_allowed): cheap, every rank. */

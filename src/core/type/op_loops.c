@@ -1,28 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Inner loops of the predefined operators, one per operator and type, and the table that finds
- * them. Integers wrap: sums and products are taken in the unsigned type of the same width. Plain
- * loops over restrict pointers, which the compiler turns into vector code.
+ * them. Integers wrap: sums and products are taken in the unsigned type of the same width.
  */
 #include "core/type/type.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/status.h"
 
 /* One loop: U is the type the expression is computed in (unsigned for integers). Buffers of users
- * may lie at any address, so elements are read as such; on x86 and Arm that costs nothing. */
-#define LOOP(name, T, U, expression)                                       \
- static void name(void *restrict acc, const void *restrict in, uint64_t n) \
- {                                                                         \
-  typedef T element __attribute__((aligned(1), may_alias));                \
-  element *restrict x = acc;                                               \
-  const element *restrict y = in;                                          \
-  for (uint64_t i = 0; i < n; i++) {                                       \
-   U a = (U)x[i];                                                          \
-   U b = (U)y[i];                                                          \
-   x[i] = (T)(expression);                                                 \
-  }                                                                        \
+ * may lie at any address, so elements are read as such; on x86 and Arm that costs nothing. A turn
+ * takes 32 bytes of each side before it writes: so the result may replace an operand, and compilers
+ * make vectors of a turn without asking whether the buffers overlap. */
+#define LOOP(name, T, U, expression)                                          \
+ static void name(void *out, const void *left, const void *right, uint64_t n) \
+ {                                                                            \
+  typedef T element __attribute__((aligned(1), may_alias));                   \
+  enum {                                                                      \
+   TURN = 32 / sizeof(T)                                                      \
+  };                                                                          \
+  const element *x = left;                                                    \
+  const element *y = right;                                                   \
+  element *z = out;                                                           \
+  for (; n >= TURN; n -= TURN, x += TURN, y += TURN, z += TURN) {             \
+   T turn[TURN];                                                              \
+   for (int i = 0; i < TURN; i++) {                                           \
+    U a = (U)x[i];                                                            \
+    U b = (U)y[i];                                                            \
+    turn[i] = (T)(expression);                                                \
+   }                                                                          \
+   memcpy(z, turn, sizeof(turn));                                             \
+  }                                                                           \
+  for (uint64_t i = 0; i < n; i++) {                                          \
+   U a = (U)x[i];                                                             \
+   U b = (U)y[i];                                                             \
+   z[i] = (T)(expression);                                                    \
+  }                                                                           \
  }
 
 #define LOOPS_ARITH(s, T, U)        \

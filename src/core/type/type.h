@@ -11,8 +11,9 @@
 #include "base/attr.h"
 #include "oriel.h"
 
-/* acc[i] = acc[i] op in[i] for n elements. The ranges do not overlap. */
-typedef void (*core_op_fn)(void *acc, const void *in, uint64_t n);
+/* out[i] = left[i] op right[i] for n elements. out may be left or right itself; otherwise it
+ * overlaps neither. */
+typedef void (*core_op_fn)(void *out, const void *left, const void *right, uint64_t n);
 
 /* Bytes of one element and the type's name; TYPE with its text for what is no datatype. */
 int core_type_query(const struct oriel_type *type, uint64_t *bytes,
