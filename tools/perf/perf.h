@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of oriel-perf share: the options (perf_opts.c), the table of tests
- * (perf_point.c, perf_coll.c), the run that measures one of them (perf_run.c), data that shows
- * every wrong byte (perf_check.c), and the tables it prints (perf_print.c). One thread; oriel-perf
- * is a client of oriel.h alone.
+ * What the parts of oriel-perf share: the options (perf_opts.c), the tables of tests (perf_point.c,
+ * perf_coll.c), the run that measures one of them (perf_run.c), data that shows every wrong byte
+ * (perf_check.c), figures made of samples (perf_stats.c), what is printed (perf_print.c) and drawn
+ * (perf_plot.c). One thread. The library under test is behind perf_ops.h, whichever it is.
  */
 #ifndef PERF_H
 #define PERF_H
@@ -12,11 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "oriel.h"
+#include "perf_ops.h"
 
 enum {
-    PERF_BATCHES = 5,    /* per size, one size after the other, then again */
-    PERF_SIZES_MAX = 32, /* powers of two */
+    PERF_ROUNDS = 5,       /* over all sizes; each has a part of every size's samples */
+    PERF_SAMPLES = 500,    /* of a size, at most, and */
+    PERF_SAMPLES_MIN = 50, /* at least, unless those would take very long */
+    PERF_SINGLES = 4,      /* iterations of each round that --verify checks one by one */
+    PERF_SIZES_MAX = 32,   /* powers of two */
     PERF_TESTS_MAX = 16,
     PERF_GUARD = 4096 /* bytes before and after the data that must not change; keeps it on a page */
 };
@@ -30,8 +33,9 @@ enum {
 struct perf_run;
 
 enum perf_unit {
-    PERF_LATENCY,
-    PERF_BANDWIDTH
+    PERF_LATENCY,   /* us of an iteration */
+    PERF_BANDWIDTH, /* MB/s */
+    PERF_RATE       /* messages/s */
 };
 
 struct perf_test {
@@ -41,15 +45,15 @@ struct perf_test {
     size_t size_max;
     size_t step; /* sizes are multiples of it */
     enum perf_unit unit;
-    bool everybody; /* all ranks run the batch; else rank 0 alone */
+    bool everybody; /* all ranks run the batch; else the origins of the pairs */
     bool is_default;
     /* Memory for the largest size. Collective, as the others are; only batch is not always. */
     void (*open)(struct perf_run *run);
-    /* Fill sources with this batch's pattern, spoil destinations. Only with --verify. */
-    void (*prepare)(struct perf_run *run, size_t size);
-    void (*batch)(struct perf_run *run, size_t size, uint64_t n);
-    /* Look at every byte that run->done iterations since prepare must have left. */
-    void (*check)(struct perf_run *run, size_t size);
+    /* Fill sources with this round's pattern, spoil destinations. Only with --verify. */
+    void (*prepare)(struct perf_run *run, size_t bytes);
+    void (*batch)(struct perf_run *run, size_t bytes, uint64_t n);
+    /* Look at every byte that the iterations since prepare must have left. */
+    void (*check)(struct perf_run *run, size_t bytes);
     void (*close)(struct perf_run *run);
 };
 
@@ -70,66 +74,75 @@ struct perf_opts {
     size_t offset;
     bool verify;
     bool is_private;
-    bool inject_fault;
     const char *json;
+    const char *plot;
 };
 
 /* Read the command line. 0: go on; -1: done, status 0 (help, version); else a status. */
 int perf_opts_read(int argc, char **argv, struct perf_opts *opts);
 
+/* One size of a test. */
+struct perf_size {
+    size_t bytes;
+    uint64_t k;       /* iterations of a sample; with -i they are shared out instead */
+    uint64_t planned; /* samples */
+    uint64_t taken;   /* as many, or fewer where they took too long */
+    uint64_t iterations;
+    uint64_t *ps;   /* [planned], owns; picoseconds of an iteration, sample by sample */
+    double *values; /* [count], owns; after perf_collect, on rank 0: in the test's unit, sorted */
+    size_t count;
+    uint64_t wrong; /* checks that failed; of all ranks at the end */
+};
+
 /* One test under way. */
 struct perf_run {
     const struct perf_opts *opts;
     const struct perf_test *test;
-    int rank;
-    int size;
-    int target; /* rank 1, or 0 when alone */
-    int third;  /* who reads the target's memory to check: rank 2, else the origin, rank 0 */
+    struct ops_job job;
 
-    size_t sizes[PERF_SIZES_MAX];
+    /* Pairs: the origin acts on the target's memory, a third rank looks at it. */
+    int pairs;
+    int origin;      /* whose data my memory gets; -1: I am no target */
+    int target;      /* of my operations; -1: I am no origin */
+    int seen_target; /* whose memory I get to check it; -1: nobody's */
+    int seen_origin; /* whose data must be there */
+
+    struct perf_size sizes[PERF_SIZES_MAX];
     size_t nsizes;
-    uint64_t iterations[PERF_SIZES_MAX];
-    uint64_t ns[PERF_SIZES_MAX][PERF_BATCHES]; /* of a whole batch */
-    uint64_t wrong[PERF_SIZES_MAX];            /* checks that failed; of all ranks at the end */
-    size_t at;                                 /* index of the size under way */
-    uint64_t round;                            /* makes each batch's data different */
-    uint64_t done;                             /* iterations since prepare */
+    size_t at;         /* index of the size under way */
+    uint64_t round;    /* makes each round's and each single iteration's data different */
+    uint64_t done;     /* my iterations since prepare */
+    uint64_t *done_by; /* [ranks], owns; the same of all ranks, while a check runs */
 
-    struct oriel_mem *mem;       /* of the target, with guards */
-    struct oriel_remote *remote; /* the same, as others see it */
-    unsigned char *target_bytes; /* the target's address of it */
-    unsigned char *source;       /* malloc memory of the origin, with guards */
+    struct ops_mem *mem;
+    unsigned char *target_bytes; /* my part of it */
+    unsigned char *source;       /* malloc memory of an origin, with guards */
     unsigned char *landing;      /* what a get or a collective fills, with guards */
     size_t region;               /* bytes of data, guards not counted */
 };
 
-/* Measure one test; the results stay in run, the same on every rank only in wrong. */
-void perf_run_test(struct perf_run *run);
 /* Sizes of a test under the options. */
 void perf_run_sizes(struct perf_run *run);
+/* Measure one test; the results stay in run, those of all on rank 0. */
+void perf_run_test(struct perf_run *run);
 
-/* Puts or gets of one iteration of a bandwidth test. */
-uint64_t perf_window(const struct perf_opts *opts, size_t size);
-/* Bytes one iteration covers; its puts go round in them. */
-size_t perf_span(const struct perf_run *run, size_t size);
+/* Ranks of pair number i; a job of one rank is its own pair. */
+int perf_origin_of(const struct perf_run *run, int pair);
+int perf_target_of(const struct perf_run *run, int pair);
 
-/* End the job with the library's words unless status is ORIEL_OK. */
-void perf_die(int status, const char *what);
-static inline void perf_must(int status, const char *what)
-{
-    if (status != ORIEL_OK) {
-        perf_die(status, what);
-    }
-}
+/* Transfers of one iteration: 1, or the window of a bandwidth or rate test. */
+uint64_t perf_window(const struct perf_run *run, size_t bytes);
+/* Bytes one iteration covers; its transfers go round in them. */
+size_t perf_span(const struct perf_run *run, size_t bytes);
 
 /* Memory of malloc on pages of its own; ends the job when there is none. */
 void *perf_alloc(size_t bytes);
-/* Make the target's memory, tell everybody its token, open it. */
-void perf_share(struct perf_run *run, size_t bytes);
-void perf_unshare(struct perf_run *run);
+/* Make the memory, `bytes` of it on this rank. */
+void perf_mem_open(struct perf_run *run, size_t bytes);
+/* Close it and free the other buffers. */
+void perf_mem_close(struct perf_run *run);
 /* Offset of the data in the target's memory. */
 size_t perf_data_at(const struct perf_run *run);
-void perf_barrier(void);
 
 /* Data: what origin sends in this round at a place, and its opposite, for destinations. */
 void perf_fill(unsigned char *data, size_t n, int origin, uint64_t round);
@@ -147,11 +160,33 @@ void perf_check_guard(struct perf_run *run, const unsigned char *data, size_t n,
                       const char *seen);
 void perf_check_number(struct perf_run *run, uint64_t expected, uint64_t found, const char *seen);
 
-/* Tables, on rank 0; the file is NULL without --json. */
+/* Bring the samples of all origins to rank 0 as sorted values. Collective. */
+void perf_collect(struct perf_run *run);
+void perf_free_samples(struct perf_run *run);
+
+struct perf_figures {
+    double min;
+    double median;
+    double avg;
+    double p99;
+    double max;
+};
+struct perf_figures perf_figures_of(const struct perf_size *size);
+const char *perf_unit_name(enum perf_unit unit);
+
+/* Tables, JSON lines and the progress line, on rank 0; without --json the file is none. */
 void perf_print_head(const struct perf_run *run);
 void perf_print_rows(const struct perf_run *run);
-int perf_json_open(const struct perf_opts *opts, int size);
+int perf_json_open(const struct perf_opts *opts);
 void perf_json_test(const struct perf_run *run);
 int perf_json_close(void);
+void perf_progress(const struct perf_run *run, unsigned percent);
+void perf_progress_end(void);
+
+/* The picture, on rank 0: find gnuplot and the file before the run, keep results, draw. Without
+ * --plot nothing happens. 0, or -1 after saying why. */
+int perf_plot_open(const struct perf_opts *opts);
+void perf_plot_test(const struct perf_run *run);
+int perf_plot_close(const struct ops_job *job);
 
 #endif

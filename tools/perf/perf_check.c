@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data of oriel-perf --verify: each byte tells who sent it, in which batch, and where it belongs,
+ * Data of oriel-perf --verify: each byte tells who sent it, in which round, and where it belongs,
  * so that a byte that is missing, late, misplaced or of somebody else shows. Destinations begin as
- * the complement of what must come: no byte is right by chance. The first wrong byte is printed.
+ * the complement of what must come: no byte is right by chance. The first wrong byte of a
+ * comparison is printed, for the first comparisons of a size; all are counted.
  */
 #include "perf.h"
 
@@ -12,7 +13,8 @@
 #define GUARD_BYTE 0xa5
 
 enum {
-    WORD = 8
+    WORD = 8,
+    TOLD_MAX = 3 /* lines of one rank about one size */
 };
 
 uint64_t perf_word(int origin, uint64_t round, size_t index)
@@ -59,16 +61,24 @@ void perf_guard(unsigned char *data, size_t n, size_t before)
     memset(data + n, GUARD_BYTE, PERF_GUARD);
 }
 
+/* Count a wrong place; whether to print it. */
+static bool is_told(struct perf_run *run)
+{
+    return run->sizes[run->at].wrong++ < TOLD_MAX;
+}
+
 static void tell(struct perf_run *run, int64_t offset, unsigned expected, unsigned found,
                  const char *seen)
 {
+    if (!is_told(run)) {
+        return;
+    }
     fflush(stdout);
     fprintf(stderr,
-            "oriel-perf: rank %d: %s, %zu bytes: wrong at offset %lld: expected 0x%02x, found "
+            "%s: rank %d: %s, %zu bytes: wrong at offset %lld: expected 0x%02x, found "
             "0x%02x (%s)\n",
-            run->rank, run->test->name, run->sizes[run->at], (long long)offset, expected, found,
-            seen);
-    run->wrong[run->at]++;
+            ops_program, run->job.rank, run->test->name, run->sizes[run->at].bytes,
+            (long long)offset, expected, found, seen);
 }
 
 /* The first byte of n <= WORD that differs; n when none does. */
@@ -146,14 +156,13 @@ void perf_check_guard(struct perf_run *run, const unsigned char *data, size_t n,
 
 void perf_check_number(struct perf_run *run, uint64_t expected, uint64_t found, const char *seen)
 {
-    if (expected == found) {
+    if (expected == found || !is_told(run)) {
         return;
     }
     fflush(stdout);
     fprintf(stderr,
-            "oriel-perf: rank %d: %s, %zu bytes: wrong at offset 0: expected %llu, found %llu "
+            "%s: rank %d: %s, %zu bytes: wrong at offset 0: expected %llu, found %llu "
             "(%s)\n",
-            run->rank, run->test->name, run->sizes[run->at], (unsigned long long)expected,
-            (unsigned long long)found, seen);
-    run->wrong[run->at]++;
+            ops_program, run->job.rank, run->test->name, run->sizes[run->at].bytes,
+            (unsigned long long)expected, (unsigned long long)found, seen);
 }

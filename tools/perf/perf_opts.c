@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel-perf's command line: the options, their help, and what needs no job (--help, --version,
- * --settings). Every wrong argument is named with what would be right; nothing is guessed. Runs
- * before oriel_init, so every rank of a job reads and refuses alike.
+ * oriel-perf's command line: the options, their help, and what needs no job (--help,
+ * --version). Every wrong argument is named with what would be right; nothing is guessed. Runs
+ * before the job is joined, so every rank reads and refuses alike.
  */
 #include "perf.h"
 
@@ -15,12 +15,10 @@
 #define LARGEST ((uint64_t)1 << 30)
 
 static const char help_head[] =
-    "Usage: oriel-perf [OPTION...] [TEST...]\n"
-    "       mpirun -n RANKS oriel-perf [OPTION...] [TEST...]\n"
     "\n"
-    "Measure Oriel's operations between ranks and, with --verify, every byte they move.\n"
-    "Point tests go from rank 0 to rank 1 (alone: to itself) while the others wait in a\n"
-    "barrier; collective tests are run by all. Prints median and best of 5 batches.\n"
+    "Measure one-sided and collective operations between ranks and, with --verify, every\n"
+    "byte they move. Point tests run in pairs, rank i with i + half the ranks (alone: with\n"
+    "itself), all pairs at once; collective tests are run by all.\n"
     "\n"
     "Tests (without a name: those marked *)\n";
 
@@ -29,31 +27,32 @@ static const char help_options[] =
     "Options\n"
     "  -m, --sizes MIN:MAX   message sizes in bytes, doubled from MIN to MAX; MAX alone starts\n"
     "                        at the test's smallest; k, m and g are allowed\n"
-    "  -i, --iterations N    iterations of a batch (default: as many as take about 8 ms)\n"
-    "  -x, --warmup N        iterations before each batch that are not timed (default 1)\n"
-    "  -w, --window N        operations of one bandwidth iteration (default 64, fewer where\n"
-    "                        they would pass 16 MiB)\n"
+    "  -i, --iterations N    iterations of each size (default: at least 50 samples of 20 us and\n"
+    "                        more, in some 60 ms)\n"
+    "  -x, --warmup N        iterations before samples that are not timed (default 1)\n"
+    "  -w, --window N        transfers of one iteration of put_bw, put_mr and get_bw (default 64,\n"
+    "                        fewer where they would pass 16 MiB)\n"
     "      --verify          check every byte, and those before and after, on the target's CPU\n"
     "                        and by a get of a third rank (fewer than 3 ranks: of the origin)\n"
     "      --offset N        move the destination by N bytes from its page (default 0)\n"
-    "      --memory KIND     alloc: of oriel_mem_alloc (default); private: malloc memory that\n"
-    "                        is registered\n"
-    "      --json FILE       write the results to FILE too\n"
-    "      --settings FORM   print the library's settings as text, markdown or man, and end\n"
+    "      --memory KIND     alloc: made by the library (default); private: malloc memory that is\n"
+    "                        made known to it\n"
+    "      --json FILE       write the results to FILE too, one object a line\n"
+    "      --plot FILE.svg   draw them (needs gnuplot)\n"
     "  -h, --help            print this text and end\n"
     "      --version         print the version of the library and end\n"
     "\n"
     "Status 0: all done; 1: an error of the library or a wrong byte; 2: a wrong argument.\n"
-    "Latency in microseconds; bandwidth in MB/s, 10^6 bytes per second.\n";
+    "Latency in microseconds; bandwidth in MB/s, 10^6 bytes per second; rate in\n"
+    "messages per second.\n";
 
 enum {
     OPT_VERIFY = 256,
     OPT_OFFSET,
     OPT_MEMORY,
     OPT_JSON,
-    OPT_SETTINGS,
-    OPT_VERSION,
-    OPT_INJECT_FAULT
+    OPT_PLOT,
+    OPT_VERSION
 };
 
 static const struct option long_options[] = {
@@ -65,10 +64,9 @@ static const struct option long_options[] = {
     { "offset", required_argument, NULL, OPT_OFFSET },
     { "memory", required_argument, NULL, OPT_MEMORY },
     { "json", required_argument, NULL, OPT_JSON },
-    { "settings", required_argument, NULL, OPT_SETTINGS },
+    { "plot", required_argument, NULL, OPT_PLOT },
     { "help", no_argument, NULL, 'h' },
     { "version", no_argument, NULL, OPT_VERSION },
-    { "inject-fault", no_argument, NULL, OPT_INJECT_FAULT }, /* for our tests: must be noticed */
     { NULL, 0, NULL, 0 },
 };
 
@@ -76,43 +74,13 @@ static void print_help(void)
 {
     const struct perf_test *test;
 
+    printf("Usage: %s [OPTION...] [TEST...]\n       mpirun -n RANKS %s [OPTION...] [TEST...]\n",
+           ops_program, ops_program);
     fputs(help_head, stdout);
     for (size_t i = 0; (test = perf_test_at(i)) != NULL; i++) {
         printf("  %c %-10s %s\n", test->is_default ? '*' : ' ', test->name, test->title);
     }
     fputs(help_options, stdout);
-}
-
-static int print_settings(const char *name)
-{
-    static const char *const names[] = { "text", "markdown", "man" };
-    static const enum oriel_form forms[] = { ORIEL_FORM_TEXT, ORIEL_FORM_MARKDOWN, ORIEL_FORM_MAN };
-    size_t which = 0;
-    size_t bytes = 0;
-    char *text;
-    int status;
-
-    while (which < 3 && strcmp(name, names[which]) != 0) {
-        which++;
-    }
-    if (which == 3) {
-        fprintf(stderr, "oriel-perf: --settings %s: must be text, markdown or man\n", name);
-        return PERF_USAGE;
-    }
-    (void)oriel_settings_print(forms[which], NULL, 0, &bytes);
-    text = malloc(bytes + 1);
-    if (text == NULL) {
-        fprintf(stderr, "oriel-perf: no memory for %zu bytes\n", bytes + 1);
-        return PERF_FAILED;
-    }
-    status = oriel_settings_print(forms[which], text, bytes + 1, &bytes);
-    if (status == ORIEL_OK) {
-        fputs(text, stdout);
-    } else {
-        fprintf(stderr, "oriel-perf: settings: %s\n", oriel_error_detail());
-    }
-    free(text);
-    return status == ORIEL_OK ? -1 : PERF_FAILED;
 }
 
 /* A number with k, m or g behind it; *rest is what follows. */
@@ -146,7 +114,7 @@ static bool read_count(const char *name, const char *text, uint64_t min, uint64_
     const char *rest = text;
 
     if (!read_number(text, count, &rest) || *rest != '\0' || *count < min) {
-        fprintf(stderr, "oriel-perf: %s %s: must be a number from %llu to %llu\n", name, text,
+        fprintf(stderr, "%s: %s %s: must be a number from %llu to %llu\n", ops_program, name, text,
                 (unsigned long long)min, (unsigned long long)LARGEST);
         return false;
     }
@@ -167,9 +135,8 @@ static bool read_sizes(const char *text, struct perf_opts *opts)
         first = 0;
     }
     if (!is_good || *rest != '\0' || last == 0) {
-        fprintf(stderr,
-                "oriel-perf: -m %s: must be MIN:MAX or MAX in bytes, 1 <= MIN <= MAX <= 1g\n",
-                text);
+        fprintf(stderr, "%s: -m %s: must be MIN:MAX or MAX in bytes, 1 <= MIN <= MAX <= 1g\n",
+                ops_program, text);
         return false;
     }
     opts->size_min = first;
@@ -177,11 +144,24 @@ static bool read_sizes(const char *text, struct perf_opts *opts)
     return true;
 }
 
+static bool read_plot(const char *text, struct perf_opts *opts)
+{
+    size_t length = strlen(text);
+
+    if (length < 5 || strcmp(text + length - 4, ".svg") != 0) {
+        fprintf(stderr, "%s: --plot %s: must be the name of a file that ends in .svg\n",
+                ops_program, text);
+        return false;
+    }
+    opts->plot = text;
+    return true;
+}
+
 static bool read_memory(const char *text, struct perf_opts *opts)
 {
     opts->is_private = strcmp(text, "private") == 0;
     if (!opts->is_private && strcmp(text, "alloc") != 0) {
-        fprintf(stderr, "oriel-perf: --memory %s: must be alloc or private\n", text);
+        fprintf(stderr, "%s: --memory %s: must be alloc or private\n", ops_program, text);
         return false;
     }
     return true;
@@ -216,16 +196,14 @@ static int read_option(int option, const char *text, struct perf_opts *opts)
     case OPT_VERIFY:
         opts->verify = true;
         break;
-    case OPT_INJECT_FAULT:
-        opts->inject_fault = true;
-        break;
     case OPT_JSON:
         opts->json = text;
         break;
-    case OPT_SETTINGS:
-        return print_settings(text);
+    case OPT_PLOT:
+        is_good = read_plot(text, opts);
+        break;
     case OPT_VERSION:
-        printf("oriel-perf %s\n", oriel_version(NULL, NULL, NULL));
+        printf("%s %s\n", ops_program, ops_version());
         return -1;
     case 'h':
         print_help();
@@ -235,7 +213,7 @@ static int read_option(int option, const char *text, struct perf_opts *opts)
         break;
     }
     if (!is_good) {
-        fputs("oriel-perf --help lists all options\n", stderr);
+        fprintf(stderr, "%s --help lists all options\n", ops_program);
     }
     return is_good ? 0 : PERF_USAGE;
 }
@@ -245,7 +223,7 @@ static bool add_test(const char *name, struct perf_opts *opts)
     const struct perf_test *test;
 
     if (opts->ntests == PERF_TESTS_MAX) {
-        fprintf(stderr, "oriel-perf: more than %d tests\n", PERF_TESTS_MAX);
+        fprintf(stderr, "%s: more than %d tests\n", ops_program, PERF_TESTS_MAX);
         return false;
     }
     for (size_t i = 0; (test = perf_test_at(i)) != NULL; i++) {
@@ -254,7 +232,7 @@ static bool add_test(const char *name, struct perf_opts *opts)
             return true;
         }
     }
-    fprintf(stderr, "oriel-perf: no test is called %s; there are:", name);
+    fprintf(stderr, "%s: no test is called %s; there are:", ops_program, name);
     for (size_t i = 0; (test = perf_test_at(i)) != NULL; i++) {
         fprintf(stderr, " %s", test->name);
     }
@@ -293,10 +271,6 @@ int perf_opts_read(int argc, char **argv, struct perf_opts *opts)
     }
     if (opts->ntests == 0) {
         add_defaults(opts);
-    }
-    if (opts->inject_fault && !opts->verify) {
-        fputs("oriel-perf: --inject-fault needs --verify\n", stderr);
-        return PERF_USAGE;
     }
     return 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measuring one test of oriel-perf: the sizes, how many iterations a batch takes, the batches with
- * their checks, the memory the test works on. All ranks take the same course; in a point test those
- * that have nothing to do wait in the next barrier. The clock is read around a batch, never inside.
- * Batches of one size are spread over the whole test, so that a disturbance meets all sizes.
+ * Measuring one test of oriel-perf: the sizes, how many iterations a sample takes, the samples with
+ * their checks. All ranks take the same course; in a point test those that are no origins wait. The
+ * clock is read between samples, never inside. Samples of one size are spread over rounds, so that
+ * a disturbance of the machine meets all sizes. Without -i a size is bounded in time: a library
+ * that takes long is sampled less often, not waited for.
  */
 #include "perf.h"
 
@@ -12,41 +13,41 @@
 #include <string.h>
 #include <time.h>
 
-#define BATCH_NS     UINT64_C(8000000) /* 5 of them with calibration make some 50 ms a size */
-#define CALIBRATE_NS UINT64_C(1000000)
-#define WINDOW       UINT64_C(64)
-#define WINDOW_MIN   UINT64_C(4)
-#define SPAN_MAX     ((size_t)16 << 20)
-#define PAGE         ((size_t)4096)
-
-void perf_die(int status, const char *what)
-{
-    char text[640];
-
-    (void)snprintf(text, sizeof(text), "oriel-perf: rank %d: %s: %s: %s", oriel_rank(), what,
-                   oriel_error_name(status), oriel_error_detail());
-    fflush(stdout);
-    fprintf(stderr, "%s\n", text);
-    oriel_abort(PERF_FAILED, text);
-    exit(PERF_FAILED);
-}
+#define SAMPLE_NS  UINT64_C(20000)     /* clock reading and jitter are small beside it */
+#define SIZE_NS    UINT64_C(60000000)  /* samples of a size, when the least number allows */
+#define LIMIT_NS   UINT64_C(300000000) /* of a size, whatever its samples number */
+#define WINDOW     UINT64_C(64)
+#define WINDOW_MIN UINT64_C(4)
+#define SPAN_MAX   ((size_t)16 << 20)
+#define SINGLE_MAX ((size_t)1 << 20) /* larger ones are checked singly once a round */
+#define PAGE       ((size_t)4096)
 
 void *perf_alloc(size_t bytes)
 {
     void *memory = aligned_alloc(PAGE, (bytes + PAGE) & ~(PAGE - 1));
+    char text[80];
 
-    if (memory == NULL) {
-        fprintf(stderr, "oriel-perf: rank %d: no memory for %zu bytes\n", oriel_rank(), bytes);
-        oriel_abort(PERF_FAILED, "oriel-perf: no memory");
-        exit(PERF_FAILED);
+    if (memory != NULL) {
+        return memset(memory, 1, bytes);
     }
-    memset(memory, 1, bytes);
-    return memory;
+    (void)snprintf(text, sizeof(text), "%s: no memory for %zu bytes", ops_program, bytes);
+    ops_abort(text);
 }
 
-void perf_barrier(void)
+void perf_mem_open(struct perf_run *run, size_t bytes)
 {
-    perf_must(oriel_barrier(ORIEL_WORLD), "barrier");
+    run->mem = ops_mem_open(bytes, run->opts->is_private ? OPS_MEMORY_PRIVATE : OPS_MEMORY_ALLOC);
+    run->target_bytes = ops_mem_base(run->mem);
+}
+
+void perf_mem_close(struct perf_run *run)
+{
+    ops_mem_close(run->mem);
+    free(run->source);
+    free(run->landing);
+    run->mem = NULL;
+    run->source = NULL;
+    run->landing = NULL;
 }
 
 size_t perf_data_at(const struct perf_run *run)
@@ -57,105 +58,57 @@ size_t perf_data_at(const struct perf_run *run)
     return PERF_GUARD + (is_word ? run->opts->offset & ~(size_t)7 : run->opts->offset);
 }
 
-uint64_t perf_window(const struct perf_opts *opts, size_t size)
-{
-    uint64_t window = SPAN_MAX / size;
+/* ---------------------------------------------------------------- sizes */
 
-    if (opts->window != 0) {
-        return opts->window;
+uint64_t perf_window(const struct perf_run *run, size_t bytes)
+{
+    uint64_t window = bytes > 0 ? SPAN_MAX / bytes : WINDOW;
+
+    if (run->test->unit == PERF_LATENCY) {
+        return 1;
+    }
+    if (run->opts->window != 0) {
+        return run->opts->window;
     }
     window = window > WINDOW ? WINDOW : window;
     return window < WINDOW_MIN ? WINDOW_MIN : window;
 }
 
-size_t perf_span(const struct perf_run *run, size_t size)
+size_t perf_span(const struct perf_run *run, size_t bytes)
 {
-    uint64_t slots = 1;
+    uint64_t slots = perf_window(run, bytes);
 
-    if (run->test->unit == PERF_BANDWIDTH) {
-        slots = perf_window(run->opts, size);
-        if (slots > SPAN_MAX / size) {
-            slots = SPAN_MAX / size > 0 ? SPAN_MAX / size : 1;
-        }
+    if (bytes > 0 && slots > SPAN_MAX / bytes) {
+        slots = SPAN_MAX / bytes > 0 ? SPAN_MAX / bytes : 1;
     }
-    return slots * size;
+    return slots * bytes;
 }
-
-/* ---------------------------------------------------------------- the target's memory */
-
-static void make_memory(struct perf_run *run, size_t bytes)
-{
-    if (run->opts->is_private) {
-        run->target_bytes = perf_alloc(bytes);
-        memset(run->target_bytes, 0, bytes);
-        perf_must(oriel_mem_register(run->target_bytes, bytes, NULL, &run->mem), "mem_register");
-        return;
-    }
-    perf_must(oriel_mem_alloc(bytes, NULL, &run->mem), "mem_alloc");
-    run->target_bytes = oriel_mem_base(run->mem);
-    memset(run->target_bytes, 0, bytes);
-}
-
-void perf_share(struct perf_run *run, size_t bytes)
-{
-    unsigned char token[ORIEL_TOKEN_BYTES_MAX];
-    size_t length = 0;
-
-    if (run->rank == run->target) {
-        make_memory(run, bytes);
-        perf_must(oriel_token_pack(run->mem, token, sizeof(token), &length), "token_pack");
-    }
-    perf_must(oriel_bcast(&length, sizeof(length), ORIEL_BYTE, run->target, ORIEL_WORLD), "bcast");
-    perf_must(oriel_bcast(token, length, ORIEL_BYTE, run->target, ORIEL_WORLD), "bcast");
-    perf_must(oriel_token_open(token, length, &run->remote), "token_open");
-}
-
-void perf_unshare(struct perf_run *run)
-{
-    perf_must(oriel_remote_close(run->remote), "remote_close");
-    perf_barrier();
-    perf_must(oriel_mem_free(run->mem), "mem_free");
-    if (run->opts->is_private) {
-        free(run->target_bytes);
-    }
-    free(run->source);
-    free(run->landing);
-    run->remote = NULL;
-    run->mem = NULL;
-    run->source = NULL;
-    run->landing = NULL;
-}
-
-/* ---------------------------------------------------------------- measuring */
 
 void perf_run_sizes(struct perf_run *run)
 {
     const struct perf_test *test = run->test;
-    size_t size = test->size_min;
+    size_t bytes = test->size_min;
     size_t max = test->size_max;
 
     if (test->size_min != test->size_max && run->opts->size_max != 0) {
-        size = run->opts->size_min > size ? run->opts->size_min : size;
+        bytes = run->opts->size_min > bytes ? run->opts->size_min : bytes;
         max = run->opts->size_max;
     }
     if (test->step > 1) {
-        size = (size + test->step - 1) / test->step * test->step;
+        bytes = (bytes + test->step - 1) / test->step * test->step;
     }
-    for (; size <= max && run->nsizes < PERF_SIZES_MAX; size *= 2) {
-        run->sizes[run->nsizes++] = size;
-        if (size == 0) {
+    for (; bytes <= max && run->nsizes < PERF_SIZES_MAX; bytes *= 2) {
+        size_t span = perf_span(run, bytes);
+
+        run->sizes[run->nsizes++].bytes = bytes;
+        run->region = span > run->region ? span : run->region;
+        if (bytes == 0) {
             break;
         }
     }
-    if (run->nsizes > 0) {
-        run->region = perf_span(run, run->sizes[0]);
-    }
-    for (size_t i = 1; i < run->nsizes; i++) {
-        size_t span = perf_span(run, run->sizes[i]);
-
-        run->region = span > run->region ? span : run->region;
-    }
 }
+
+/* ---------------------------------------------------------------- how often */
 
 static uint64_t now_ns(void)
 {
@@ -167,102 +120,252 @@ static uint64_t now_ns(void)
 
 static bool takes_part(const struct perf_run *run)
 {
-    return run->test->everybody || run->rank == 0;
+    return run->test->everybody || run->target >= 0;
 }
 
-/* n iterations; the time of the slowest rank where all take part, known to all of them. */
-static uint64_t timed(struct perf_run *run, size_t size, uint64_t n)
+static void iterate(struct perf_run *run, size_t bytes, uint64_t n)
 {
-    uint64_t begin;
-    uint64_t ns;
+    if (n > 0 && takes_part(run)) {
+        run->test->batch(run, bytes, n);
+        run->done += n;
+    }
+}
 
-    if (!takes_part(run)) {
-        return 0;
-    }
+/* n iterations; of a collective the time of the slowest rank, known to all of them. */
+static uint64_t trial_ns(struct perf_run *run, size_t bytes, uint64_t n)
+{
+    uint64_t ns = now_ns();
+
+    iterate(run, bytes, n);
+    ns = now_ns() - ns;
     if (run->test->everybody) {
-        perf_barrier();
-    }
-    begin = now_ns();
-    run->test->batch(run, size, n);
-    ns = now_ns() - begin;
-    run->done += n;
-    if (run->test->everybody) {
-        perf_must(oriel_allreduce(ORIEL_IN_PLACE, &ns, 1, ORIEL_UINT64, ORIEL_MAX, ORIEL_WORLD),
-                  "allreduce");
+        ops_largest(&ns, 1);
     }
     return ns > 0 ? ns : 1;
 }
 
-/* The shortest of three times where one is long: a moment without the CPU counts for nothing. */
-static uint64_t least(struct perf_run *run, size_t size, uint64_t n)
-{
-    uint64_t ns = timed(run, size, n);
-
-    for (int i = 0; i < 2 && ns >= CALIBRATE_NS && ns < BATCH_NS * PERF_BATCHES; i++) {
-        uint64_t again = timed(run, size, n);
-
-        ns = again < ns ? again : ns;
-    }
-    return ns;
-}
-
-/* How many iterations make a batch; also warms caches and first contacts up. */
-static uint64_t calibrate(struct perf_run *run, size_t size)
+/* Picoseconds of an iteration, roughly; also warms caches and first contacts up. */
+static uint64_t guess_ps(struct perf_run *run, size_t bytes)
 {
     uint64_t n = 1;
     uint64_t ns;
+    uint64_t sum;
+    uint64_t least;
 
-    (void)timed(run, size, 1);
-    if (run->opts->iterations != 0) {
-        return run->opts->iterations;
+    (void)trial_ns(run, bytes, 1);
+    while ((ns = trial_ns(run, bytes, n)) < SAMPLE_NS) {
+        n *= ns < SAMPLE_NS / 10 ? 8 : 2;
     }
-    if (!takes_part(run)) {
-        return 0;
+    sum = ns;
+    least = ns;
+    for (int i = 0; i < 2; i++) {
+        ns = trial_ns(run, bytes, n);
+        sum += ns;
+        least = ns < least ? ns : least;
     }
-    while ((ns = least(run, size, n)) < CALIBRATE_NS) {
-        n *= ns < CALIBRATE_NS / 10 ? 8 : 2;
-    }
-    n = n * BATCH_NS / ns;
-    return n > 0 ? n : 1;
+    /* A moment without the CPU counts for nothing, but ranks that share a CPU have many of them in
+     * each collective. */
+    return (run->test->everybody ? sum / 3 : least) * 1000 / n;
 }
 
-static void run_batch(struct perf_run *run, uint64_t batch)
+static uint64_t within(uint64_t n, uint64_t least, uint64_t most)
 {
-    size_t size = run->sizes[run->at];
+    if (n < least) {
+        return least;
+    }
+    return n > most ? most : n;
+}
 
+static void plan_by_time(struct perf_size *size, uint64_t ps)
+{
+    size->k = SAMPLE_NS * 1000 / ps + 1;
+    size->planned = within(SIZE_NS / (size->k * ps / 1000 + 1), PERF_SAMPLES_MIN, PERF_SAMPLES);
+}
+
+static void plan(struct perf_run *run)
+{
+    uint64_t ps[PERF_SIZES_MAX] = { 0 };
+
+    for (size_t i = 0; i < run->nsizes && takes_part(run); i++) {
+        if (run->opts->iterations == 0) {
+            ps[i] = guess_ps(run, run->sizes[i].bytes);
+        } else {
+            iterate(run, run->sizes[i].bytes, 1);
+        }
+    }
+    ops_largest(ps, run->nsizes); /* one plan for all ranks */
+    for (size_t i = 0; i < run->nsizes; i++) {
+        struct perf_size *size = &run->sizes[i];
+
+        if (run->opts->iterations == 0) {
+            plan_by_time(size, ps[i] > 0 ? ps[i] : 1);
+        } else {
+            size->planned =
+                run->opts->iterations < PERF_SAMPLES_MIN ? run->opts->iterations : PERF_SAMPLES_MIN;
+        }
+        size->ps = perf_alloc(size->planned * sizeof(*size->ps));
+        memset(size->ps, 0, size->planned * sizeof(*size->ps));
+    }
+}
+
+/* ---------------------------------------------------------------- samples */
+
+/* Iterations of sample number j: with -i their sum is what was asked for. */
+static uint64_t iterations_of(const struct perf_run *run, const struct perf_size *size, uint64_t j)
+{
+    uint64_t all = run->opts->iterations;
+
+    return all == 0 ? size->k : all * (j + 1) / size->planned - all * j / size->planned;
+}
+
+/* Samples without a pause between them, until `count` are taken or, not with -i, limit_ns are
+ * over, of a collective only the former. The time they took. */
+static uint64_t take(struct perf_run *run, struct perf_size *size, uint64_t count,
+                     uint64_t limit_ns)
+{
+    uint64_t begin = now_ns();
+    uint64_t before = begin;
+
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t k = iterations_of(run, size, size->taken);
+        uint64_t now;
+
+        run->test->batch(run, size->bytes, k);
+        now = now_ns();
+        size->ps[size->taken++] = (now - before) * 1000 / k;
+        size->iterations += k;
+        run->done += k;
+        before = now;
+        if (run->opts->iterations == 0 && !run->test->everybody && now - begin > limit_ns) {
+            break;
+        }
+    }
+    return before - begin;
+}
+
+/* The slowest rank's time is a collective's. All ranks must agree when to stop, so they compare
+ * after 1 sample, 2, 4 and so forth. What warms up also brings the ranks into step. */
+static void take_together(struct perf_run *run, struct perf_size *size, uint64_t count)
+{
+    uint64_t spent = 0;
+    uint64_t chunk = run->opts->iterations == 0 ? 1 : count;
+
+    while (count > 0 && spent < LIMIT_NS / PERF_ROUNDS) {
+        uint64_t first = size->taken;
+        uint64_t now = chunk < count ? chunk : count;
+
+        iterate(run, size->bytes, run->opts->warmup);
+        (void)take(run, size, now, UINT64_MAX);
+        ops_largest(&size->ps[first], now);
+        for (uint64_t i = first; i < size->taken; i++) {
+            spent += size->ps[i] / 1000 * iterations_of(run, size, i);
+        }
+        count -= now;
+        chunk *= 2;
+    }
+}
+
+/* How many of a size's samples this round has; none in some when -i asks for less than a few. */
+static uint64_t part_of(const struct perf_size *size, uint64_t round)
+{
+    return size->planned * (round + 1) / PERF_ROUNDS - size->planned * round / PERF_ROUNDS;
+}
+
+static void take_part(struct perf_run *run, struct perf_size *size, uint64_t count)
+{
+    if (run->test->everybody) {
+        take_together(run, size, count);
+    } else if (takes_part(run)) {
+        iterate(run, size->bytes, run->opts->warmup);
+        (void)take(run, size, count, LIMIT_NS / PERF_ROUNDS);
+    }
+}
+
+/* ---------------------------------------------------------------- checks */
+
+static void prepare(struct perf_run *run, size_t bytes)
+{
     run->round++;
-    if (run->opts->verify) {
-        run->test->prepare(run, size);
-        run->done = 0;
+    run->done = 0;
+    run->test->prepare(run, bytes);
+    ops_sync(run->mem);
+}
+
+static void check(struct perf_run *run, size_t bytes)
+{
+    /* What an origin did is for others to judge, so they must know how much that was. */
+    memset(run->done_by, 0, (size_t)run->job.size * sizeof(*run->done_by));
+    run->done_by[run->job.rank] = run->done;
+    ops_largest(run->done_by, (size_t)run->job.size);
+    ops_sync(run->mem);
+    run->test->check(run, bytes);
+    ops_sync(run->mem); /* before anybody prepares the next */
+}
+
+/* Data of its own for each iteration: what a loop of the same transfer over and over would hide. */
+static void check_singles(struct perf_run *run, size_t bytes)
+{
+    int count = perf_span(run, bytes) > SINGLE_MAX ? 1 : PERF_SINGLES;
+
+    for (int i = 0; i < count; i++) {
+        prepare(run, bytes);
+        iterate(run, bytes, 1);
+        check(run, bytes);
     }
-    if (run->opts->warmup > 0) {
-        (void)timed(run, size, run->opts->warmup);
+}
+
+static void run_part(struct perf_run *run, struct perf_size *size, uint64_t count)
+{
+    if (count > 0 && run->opts->verify) {
+        prepare(run, size->bytes);
+        take_part(run, size, count);
+        check(run, size->bytes);
+    } else if (count > 0) {
+        ops_sync(run->mem);
+        take_part(run, size, count);
     }
-    run->ns[run->at][batch] = timed(run, size, run->iterations[run->at]);
     if (run->opts->verify) {
-        /* What rank 0 did is for others to judge, so they must know how much that was. */
-        perf_must(oriel_bcast(&run->done, sizeof(run->done), ORIEL_BYTE, 0, ORIEL_WORLD), "bcast");
-        run->test->check(run, size);
-        perf_barrier();
+        check_singles(run, size->bytes);
+    }
+}
+
+static void run_round(struct perf_run *run, uint64_t round)
+{
+    for (run->at = 0; run->at < run->nsizes; run->at++) {
+        struct perf_size *size = &run->sizes[run->at];
+
+        if (run->job.rank == 0) {
+            perf_progress(run, (unsigned)((round * run->nsizes + run->at) * 100 /
+                                          (run->nsizes * PERF_ROUNDS)));
+        }
+        run_part(run, size, part_of(size, round));
     }
 }
 
 void perf_run_test(struct perf_run *run)
 {
+    uint64_t wrong[PERF_SIZES_MAX] = { 0 };
+
+    run->done_by = perf_alloc((size_t)run->job.size * sizeof(*run->done_by));
     run->test->open(run);
-    perf_barrier();
-    for (run->at = 0; run->at < run->nsizes; run->at++) {
-        run->iterations[run->at] = calibrate(run, run->sizes[run->at]);
+    ops_sync(run->mem);
+    plan(run);
+    for (uint64_t round = 0; round < PERF_ROUNDS; round++) {
+        run_round(run, round);
     }
-    perf_barrier(); /* rank 0 may still be writing to what the others prepare next */
-    for (uint64_t batch = 0; batch < PERF_BATCHES; batch++) {
-        for (run->at = 0; run->at < run->nsizes; run->at++) {
-            run_batch(run, batch);
-        }
-    }
-    perf_barrier();
+    ops_sync(run->mem);
     run->test->close(run);
-    perf_must(oriel_allreduce(ORIEL_IN_PLACE, run->wrong, run->nsizes, ORIEL_UINT64, ORIEL_SUM,
-                              ORIEL_WORLD),
-              "allreduce");
+    free(run->done_by);
+    run->done_by = NULL;
+    for (size_t i = 0; i < run->nsizes; i++) {
+        wrong[i] = run->sizes[i].wrong;
+    }
+    ops_sum(wrong, run->nsizes);
+    for (size_t i = 0; i < run->nsizes; i++) {
+        run->sizes[i].wrong = wrong[i];
+    }
+    perf_collect(run);
+    if (run->job.rank == 0) {
+        perf_progress_end();
+    }
 }
