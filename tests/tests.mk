@@ -14,3 +14,4 @@ include %D%/race/race.mk
 include %D%/fuzz/fuzz.mk
 include %D%/e2e/e2e.mk
 include %D%/perf/perf.mk
+include %D%/rigs/rigs.mk

@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# rows.sh FILE [FOLDER]: which rows of a requirement table the tests name. FILE is the markdown
-# document with the table (not part of this tree): sections "### A. Title" with rows "| A1 | ...".
-# FOLDER holds the tests; this tree's when left out.
+# rows.sh FILE [FOLDER]: which rows of a table the tests name. FILE is the markdown document with the
+# table (not part of this tree): requirements, as sections "### A. Title" with rows "| A1 | ...", or
+# reports, as sections "### Title (BOOT)" with rows "| BOOT-03 | ...". FOLDER holds the tests; this
+# tree's when left out.
 #
-# A test names its rows in a comment of its own line, "covers: A1 D2" behind the comment's opening,
-# in .c, .h and .sh files. Prints each section with its count and the rows that nobody names, then
-# the total; a name that is not in the table, or a tag of another form, is an error (exit status 1).
+# A test names its rows in a comment of its own line, "covers: A1 D2" or "covers: BOOT-03" behind the
+# comment's opening, in .c, .h and .sh files. Prints each section with its count and the rows that
+# nobody names, then the total; a name that is not in the table, or a tag of another form, is an
+# error (exit status 1). Names of the other kind of table are not looked at.
 
 table=$1
 tests=${2:-${top_srcdir:-$(dirname "$0")/..}/tests}
@@ -36,8 +38,13 @@ function read_table(   line, section, row) {
                 section = line; sub(/^### /, "", section); sub(/\..*/, "", section)
                 letter[++sections] = section
                 title[section] = line; sub(/^### [A-Z]+\. /, "", title[section])
+            } else if (match(line, /^### .* \([A-Z0-9]+\)$/)) {
+                section = line; sub(/.*\(/, "", section); sub(/\)$/, "", section)
+                letter[++sections] = section
+                title[section] = line; sub(/^### /, "", title[section])
+                are_reports = 1
             }
-        } else if (section != "" && line ~ ("^\\| *" section "[0-9]+ *\\|")) {
+        } else if (section != "" && line ~ ("^\\| *" section "-?[0-9]+ *\\|")) {
             row = line; sub(/^\| */, "", row); sub(/ *\|.*/, "", row)
             if (!(row in known)) {
                 known[row] = 1
@@ -66,7 +73,7 @@ BEGIN { read_table() }
 {
     where = $0; sub(/:[^:0-9].*/, "", where); sub(/:[ \t]*$/, "", where)
     text = substr($0, length(where) + 2)
-    if (text !~ /^[ \t]*(\/\*|#) covers:( [A-Z]+[0-9]+)+( \*\/)?[ \t]*$/) {
+    if (text !~ /^[ \t]*(\/\*|#) covers:( [A-Z]+[0-9]+| [A-Z0-9]+-[0-9]+)+( \*\/)?[ \t]*$/) {
         fault(where, "a tag stands alone in its line and holds names of rows only, as A1: " text)
         next
     }
@@ -74,11 +81,13 @@ BEGIN { read_table() }
     n = split(text, name, " ")
     for (i = 1; i <= n; i++) {
         if (name[i] in known) covered[name[i]] = 1
-        else fault(where, name[i] " is not a row of " table)
+        else if ((name[i] ~ /-/) == are_reports)
+            fault(where, name[i] " is not a row of " table)
     }
 }
 END {
-    if (sections == 0) fault(table, "no section \"### A. Title\" with rows \"| A1 | ...\"")
+    if (sections == 0)
+        fault(table, "no section \"### A. Title\" with rows \"| A1 | ...\", nor \"### Title (AB)\" with \"| AB-1 |\"")
     for (i = 1; i <= sections; i++)
         print_section(letter[i])
     printf "%d of %d rows covered\n", all_done, all

@@ -7,9 +7,11 @@
  *   job abort RANK   that rank calls oriel_abort(7)
  *   job hold         says "ready" and waits for ever in a barrier that rank 0 never enters
  *   job idle SECONDS all ranks but 0 wait in a barrier; prints the worst CPU share per rank
+ *   job files COUNT  prints the most descriptors a rank has open for COUNT memories of every rank
  */
-#include <oriel.h>
+#include "exchange.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,37 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TOKEN ORIEL_TOKEN_BYTES_MAX
 #define BLOCK 4096
-
-static int check(int status, const char *what)
-{
-    if (status != ORIEL_OK) {
-        fprintf(stderr, "rank %d: %s: %s: %s\n", oriel_rank(), what, oriel_error_name(status),
-                oriel_error_detail());
-        exit(1);
-    }
-    return status;
-}
-
-/* Everybody's token by everybody. */
-static struct oriel_remote **exchange(struct oriel_mem *mem)
-{
-    int n = oriel_size();
-    struct oriel_remote **remotes = calloc((size_t)n, sizeof(*remotes));
-    for (int root = 0; root < n; root++) {
-        unsigned char token[TOKEN] = { 0 };
-        size_t bytes = 0;
-        if (root == oriel_rank()) {
-            check(oriel_token_pack(mem, token, sizeof(token), &bytes), "pack");
-        }
-        uint64_t length = bytes;
-        check(oriel_bcast(&length, 1, ORIEL_UINT64, root, ORIEL_WORLD), "bcast");
-        check(oriel_bcast(token, length, ORIEL_BYTE, root, ORIEL_WORLD), "bcast");
-        check(oriel_token_open(token, length, &remotes[root]), "open");
-    }
-    return remotes;
-}
 
 static unsigned char pattern(int from, int to, uint64_t i)
 {
@@ -141,6 +113,41 @@ static int idle(int seconds)
     return 0;
 }
 
+static int64_t open_files(void)
+{
+    int64_t n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (folder != NULL && readdir(folder) != NULL) {
+        n++;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return n;
+}
+
+/* Counts what the launcher's library has open as well: the caller compares. */
+static int files(int count)
+{
+    struct oriel_mem *mem;
+    for (int i = 0; i < count; i++) {
+        check(oriel_mem_alloc(BLOCK, NULL, &mem), "alloc");
+        struct oriel_remote **remotes = exchange(mem);
+        for (int to = 0; to < oriel_size(); to++) {
+            check(oriel_put(remotes[to], 0, "some", 4), "put");
+        }
+        check(oriel_barrier(ORIEL_WORLD), "barrier");
+        free(remotes); /* the tokens stay open until the end */
+    }
+    int64_t most = open_files();
+    check(oriel_allreduce(ORIEL_IN_PLACE, &most, 1, ORIEL_INT64, ORIEL_MAX, ORIEL_WORLD), "max");
+    if (oriel_rank() == 0) {
+        printf("%lld open\n", (long long)most);
+    }
+    check(oriel_finalize(), "finalize");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "count";
@@ -158,6 +165,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(mode, "idle") == 0) {
         return idle(number);
+    }
+    if (strcmp(mode, "files") == 0) {
+        return files(number);
     }
     if (strcmp(mode, "abort") == 0 && oriel_rank() == number) {
         oriel_abort(7, "as asked");

@@ -4,35 +4,16 @@
 # Jobs under a real mpirun and PMIx: counting and putting, alone, more ranks than cores, deaths,
 # aborts, what stays behind after kill -9, launchers without PMIx, an idle job's CPU use.
 
-top_srcdir=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
-. "$top_srcdir/tools/launcher-env.sh"
-job=${top_builddir:-.}/tests/e2e/job
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
-status=0
+. "$(dirname "$0")/common.sh"
+begin mpirun
+job=$(program tests/e2e/job)
 
-command -v mpirun >/dev/null || { echo "SKIP: mpirun: no mpirun (Debian package openmpi-bin)"; exit 77; }
-
-pass() { echo "PASS: mpirun/$1"; }
-fail()
-{
-    sed 's/^/    /' "$work/out"
-    echo "FAIL: mpirun/$1"
-    status=1
-}
-
-# run LIMIT COMMAND...: output to $work/out; 124 or 137 at the limit. mpirun may be deaf to TERM.
-run()
-{
-    limit=$1
-    shift
-    timeout -k 3 "$limit" "$@" >"$work/out" 2>&1
-}
+[ -n "$mpirun" ] || { echo "SKIP: mpirun: no mpirun (Debian package openmpi-bin)"; exit 77; }
 
 mpi() { # mpi N ARGUMENT...
     n=$1
     shift
-    run 60 mpirun --mca orte_tmpdir_base "$work" -n "$n" "$job" "$@"
+    launch 60 mpirun "$n" "$job" "$@" >"$work/out" 2>&1
 }
 
 for n in 1 2 4 7; do
@@ -50,11 +31,8 @@ else
     fail alone
 fi
 
-# What lies in /dev/shm, but for the launcher's own.
-shm_files() { find /dev/shm -mindepth 1 -maxdepth 1 ! -name 'vader*'; }
-
 # The launcher lets the others live: they must find out by themselves, and within seconds.
-run 60 mpirun --mca orte_tmpdir_base "$work" --enable-recovery -n 4 "$job" die 2
+launch 60 'mpirun --enable-recovery' 4 "$job" die 2 >"$work/out" 2>&1
 if [ "$(grep -c 'heard ORIEL_ERR_PEER after [01]\..* rank 2' "$work/out")" = 3 ]; then
     pass death_is_heard_within_two_seconds
 elif [ "$(grep -c 'heard ORIEL_ERR_PEER .* rank 2' "$work/out")" = 3 ]; then
@@ -65,20 +43,23 @@ fi
 
 mpi 4 abort 1
 code=$?
-if [ $code = 7 ] && grep -q 'oriel_abort(7): as asked' "$work/out"; then pass abort; else fail "abort ($code)"; fi
+if [ $code = 7 ] && grep -q 'oriel_abort(7): as asked' "$work/out"; then
+    pass abort
+else
+    fail "abort ($code)"
+fi
 
 # Nothing by name after kill -9, whatever the backing.
 for backing in memfd file; do
     before=$(shm_files | wc -l)
-    ORIEL_SHM_BACKING=$backing timeout -s KILL 60 setsid mpirun --mca orte_tmpdir_base "$work" \
+    ORIEL_SHM_BACKING=$backing timeout -s KILL 60 setsid "$mpirun" --mca orte_tmpdir_base "$work" \
         -n 3 "$job" hold >"$work/out" 2>&1 &
     tries=0
     while [ "$(grep -c ready "$work/out")" -lt 3 ] && [ $tries -lt 200 ]; do
         tries=$((tries + 1))
         sleep 0.1
     done
-    # The launcher by the name it was given, the ranks by the program libtool's wrapper became.
-    pkill -KILL -f "${job%job}(\.libs/)?job hold"
+    pkill -KILL -f "$job hold"
     wait
     if [ $tries -lt 200 ] && [ "$(shm_files | wc -l)" -le "$before" ]; then
         pass "nothing_left_$backing"
@@ -126,10 +107,11 @@ fi
 
 # All ranks but one wait: they sleep. The share holds start-up too, so the bar is loose here; the
 # bench prints the exact one.
+# covers: REL-07
 if mpi 4 idle 10 && awk '/worst CPU share/ { ok = $4 < 0.05 } END { exit !ok }' "$work/out"; then
     pass idle_job_sleeps
 else
     fail idle_job_sleeps
 fi
 
-exit $status
+finish

@@ -93,6 +93,19 @@ expect unknown_row 1 "rows.sh: $work/tests/a.c:2: A3 is not a row of $work/table
 printf '/* %s: B2 */\n' $word >"$work/tests/a.c"
 expect row_outside_a_section 1 "rows.sh: $work/tests/a.c:1: B2 is not a row of $work/table.md"
 
+# Names of reports are of another table; that one knows them, and not the others.
+printf '/* %s: A1 BOOT-03 */\n' $word >"$work/tests/a.c"
+expect other_kind_is_passed_over 0 '1 of 4 rows covered'
+mv "$work/table.md" "$work/requirements.md"
+printf '%s\n' '### Start-up (BOOT)' '| BOOT-03 | three |' '| BOOT-4 | four |' \
+    '### Point-to-point (P2P)' '| P2P-01 | one |' >"$work/table.md"
+printf '/* %s: A1 BOOT-03 P2P-01 */\n' $word >"$work/tests/a.c"
+printf '/* %s: BOOT-05 */\n' $word >"$work/tests/b.c"
+expect reports 1 'BOOT  1 of 2  Start-up (BOOT)' '     uncovered: BOOT-4' \
+    'P2P  1 of 1  Point-to-point (P2P)' '2 of 3 rows covered' \
+    "rows.sh: $work/tests/b.c:1: BOOT-05 is not a row of $work/table.md"
+mv "$work/requirements.md" "$work/table.md"
+
 for text in "$word: what a child does" "Something. $word: A1" "$word: A1, A2" "$word:A1" "$word:"; do
     printf '/* %s */\n' "$text" >"$work/tests/a.c"
     run

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Instruction counts and ratios behind bars; skipped where the tool they need is absent.
 
-perf_scripts = %D%/test_instructions.sh
+perf_scripts = %D%/test_instructions.sh %D%/test_start.sh
 
 script_tests += $(perf_scripts)
 EXTRA_DIST   += $(perf_scripts)
@@ -15,3 +15,10 @@ helper_programs += %D%/bench_direct %D%/copy_bench
 # What test_instructions.sh counts.
 helper_programs += %D%/put_cost
 %C%_put_cost_LDADD = $(layers_libs)
+
+# What test_start.sh compares.
+helper_programs += %D%/start_base %D%/start_cost
+%C%_start_base_SOURCES = %D%/start_base.c %D%/start.h
+%C%_start_base_LDADD   = $(PMIX_LIBS) $(HWLOC_LIBS)
+%C%_start_cost_SOURCES = %D%/start_cost.c %D%/start.h
+%C%_start_cost_LDADD   = liboriel.la
