@@ -7,6 +7,7 @@ e2e_scripts = \
     %D%/test_hostile.sh \
     %D%/test_death.sh \
     %D%/test_launchers.sh \
+    %D%/test_perf.sh \
     %D%/test_rigs.sh \
     %D%/test_abort.sh \
     %D%/test_compare.sh \
@@ -19,8 +20,7 @@ e2e_scripts = \
 e2e_rank_scripts = \
     %D%/test_info.sh \
     %D%/test_mpirun.sh \
-    %D%/test_oriel_run.sh \
-    %D%/test_perf.sh
+    %D%/test_oriel_run.sh
 
 script_tests += $(e2e_scripts)
 rank_scripts += $(e2e_rank_scripts)

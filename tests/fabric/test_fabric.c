@@ -155,7 +155,7 @@ static void check_verdict(const struct fab_verdict *verdict, int i, bool is_forc
     want = fates[i] == NOWHERE && is_forced ? FAB_FAILED : want;
     want = fates[i] == WORKS && !has_opened ? FAB_IDLE : want;
     cr_assert_str_eq(verdict->name, names[i]);
-    cr_assert_eq(verdict->level, i);
+    cr_assert_eq((int)verdict->level, i);
     cr_assert_eq(verdict->state, want, "%s: %s", names[i], verdict->reason);
     cr_assert_eq(verdict->status != 0, want == FAB_FAILED);
     cr_assert_gt(strlen(verdict->reason), 8);
