@@ -246,6 +246,7 @@ static int misuse(int rank, void *arg)
     return 0;
 }
 
+/* covers: USE-05 */
 Test(errors, no_call_crashes_whenever_and_with_whatever_it_is_called)
 {
     cr_assert_eq(t_ranks(1, misuse, NULL), 0);
@@ -380,6 +381,7 @@ static int bad_start(int rank, void *arg)
     return oriel_is_initialized() ? 2 : 0;
 }
 
+/* covers: USE-01 */
 Test(errors, a_bad_start_says_what_where_and_what_to_try)
 {
     for (size_t i = 0; i < sizeof(bad_starts) / sizeof(bad_starts[0]); i++) {
