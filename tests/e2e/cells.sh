@@ -86,7 +86,7 @@ cell()
     survivors=0
     seconds=5
     case $1 in *--keep | *--enable-recovery) survivors=3 ;; esac
-    [ "$3" = kill ] || { survivors=0; seconds=3; }
+    [ "$3" = kill ] || survivors=0
     if ! said=$(judge "$name" "$2" $seconds $survivors "$ended"); then
         report "$name" "$said"
     elif [ "$3" = abort ] && [ $code != 7 ] && [ "$1" != 'mpirun --enable-recovery' ]; then

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Other ends of a job of four under each launcher: oriel_abort at several stages ends all of it
-# within three seconds and with its code; without their launcher the ranks end; a rank that finalizes
-# long before the others disturbs nobody. Nothing stays.
+# within seconds (three on an idle machine, five here) and with its code; without their launcher
+# the ranks end; a rank that finalizes long before the others disturbs nobody. Nothing stays.
 
 . "$(dirname "$0")/cells.sh"
 begin abort

@@ -230,10 +230,10 @@ if command -v gnuplot >/dev/null; then
 else
     echo "SKIP: perf/draws: no gnuplot (Debian package: gnuplot-nox)"
 fi
-if command -v script >/dev/null; then
+if script -qec true /dev/null >/dev/null 2>&1; then
     check progress shows_progress
 else
-    echo "SKIP: perf/progress: no script (Debian package: bsdutils)"
+    echo "SKIP: perf/progress: no script (Debian package: bsdutils), or no terminals here"
 fi
 check refuses_test refuses 'no test is called put_latency; there are: put_lat' put_latency
 check refuses_option refuses 'oriel-perf --help' --frobnicate
