@@ -26,7 +26,7 @@
 
 /* Whoever has found a death ends soon after, which looks like one more: it stays long enough for
  * the others to find the first. */
-#define LINGER_US 250000
+#define LINGER_US 1000000
 
 static const char exchange_step[] = "exchange of addresses in oriel_init";
 static const char join_step[] = "joining the node's memory in oriel_init";
