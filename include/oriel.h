@@ -478,11 +478,34 @@ struct oriel_transport_info {
 };
 int oriel_transport_query(size_t i, struct oriel_transport_info *info);
 
+/* Ports that networks could use: interfaces and cards, what became of each and why, the better ones
+ * first. After oriel_init in a job with networks: those it has considered. Else what it would find;
+ * nothing is opened for the answer. i from 0; RANGE behind the last one, or the error of a search
+ * that found none. Strings are valid until the next call of this function in this thread; "" and 0
+ * where nothing is known. */
+struct oriel_nic_info {
+    size_t size;           /* in: sizeof */
+    const char *name;      /* "eth1" */
+    const char *transport; /* "ofi" */
+    const char *provider;  /* of libfabric: "net" */
+    const char *address;   /* "10.77.0.1/16" */
+    const char *network;   /* "10.77.0.0/16" */
+    const char *pci;       /* "0000:00:05.0" */
+    const char *reason;    /* one line, never NULL */
+    int state;             /* enum oriel_transport_state */
+    uint32_t ordered;      /* 1: what one rank sends another becomes visible in that order */
+    uint32_t needs_target; /* 1: the target's CPU moves the data */
+    uint64_t mbit_per_s;   /* of the link; 0: unknown */
+    uint64_t message_max;  /* bytes of the largest message; 0: not open */
+    uint64_t transfer_max; /* the same of a put or get; UINT64_MAX: no limit */
+};
+int oriel_nic_query(size_t i, struct oriel_nic_info *info);
+
 /* Facts: how the library was built ("build"), where it runs ("topology"), what bounds it
- * ("limits"), how this job came to be ("job") and how its collectives work ("collectives"). Works
- * before oriel_init, and after one that failed, as far as each is known then. i from 0; RANGE
- * behind the last one. Names and groups may grow in number; value and text are for people, valid
- * until the next call of this function in this thread. */
+ * ("limits"), how this job came to be ("job"), what its network can do ("network") and how its
+ * collectives work ("collectives"). Works before oriel_init, and after one that failed, as far as
+ * each is known then. i from 0; RANGE behind the last one. Names and groups may grow in number;
+ * value and text are for people, valid until the next call of this function in this thread. */
 struct oriel_fact {
     size_t size;       /* in: sizeof */
     const char *group; /* "topology" */

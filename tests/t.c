@@ -43,6 +43,7 @@ struct group {
 };
 
 int t_limit_s = 20;
+int t_hosts = 1;
 int t_rank = -1;
 void *t_shared;
 static struct meeting *meeting;
@@ -215,6 +216,15 @@ static int run_group(int n, struct core_boot_group *boot, t_rank_fn fn, void *ar
     return group.result;
 }
 
+/* T_HOSTS=2 in the environment runs what would be on one host on two. */
+static void spread(struct core_boot_group *boot)
+{
+    const char *wanted = getenv("T_HOSTS");
+    int hosts = t_hosts == 1 && wanted != NULL ? (int)strtol(wanted, NULL, 10) : t_hosts;
+
+    core_boot_group_spread(boot, hosts < 0 ? -hosts : hosts, hosts < 0);
+}
+
 int t_ranks(int n, t_rank_fn fn, void *arg)
 {
     struct core_boot_group *boot;
@@ -224,7 +234,12 @@ int t_ranks(int n, t_rank_fn fn, void *arg)
         return FAILED_EXIT;
     }
     boot = core_boot_group_create(n);
-    result = boot == NULL ? FAILED_EXIT : run_group(n, boot, fn, arg);
+    if (boot == NULL) {
+        result = FAILED_EXIT;
+    } else {
+        spread(boot);
+        result = run_group(n, boot, fn, arg);
+    }
     core_boot_group_free(boot);
     close_shared();
     return result;

@@ -23,6 +23,8 @@ enum {
 
 /* Seconds that t_ranks gives its ranks; 20 at first. */
 extern int t_limit_s;
+/* Hosts that t_ranks says its ranks are spread over: 1 at first; -2: two, dealt out in turn. */
+extern int t_hosts;
 
 /* Run fn as n ranks of one job and wait for them: each child has joined a boot group and calls
  * oriel_init itself. 0 when all succeed, else the status of the first that failed; the others then

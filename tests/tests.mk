@@ -8,6 +8,7 @@ check_LTLIBRARIES += %D%/libt.la
 EXTRA_DIST += %D%/README.md %D%/lsan.supp %D%/run-test
 
 include %D%/base/base.mk
+include %D%/fake/strict/strict.mk
 include %D%/fabric/fabric.mk
 include %D%/core/core.mk
 include %D%/race/race.mk

@@ -42,7 +42,9 @@ noinst_LTLIBRARIES += %D%/libbase.la
     %D%/sys.h \
     %D%/sys_segment.c \
     %D%/trace.c \
-    %D%/trace.h
+    %D%/trace.h \
+    %D%/wheel.c \
+    %D%/wheel.h
 
 # What differs by processor family is chosen by file.
 if CPU_X86_64

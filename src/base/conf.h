@@ -46,6 +46,11 @@ enum orl_conf_boot {
     ORL_CONF_BOOT_SINGLE
 };
 
+enum orl_conf_connect {
+    ORL_CONF_CONNECT_LAZY,
+    ORL_CONF_CONNECT_EAGER
+};
+
 /* Same values as enum orl_sys_backing. */
 enum orl_conf_shm_backing {
     ORL_CONF_SHM_BACKING_AUTO,

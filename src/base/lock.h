@@ -34,6 +34,7 @@ enum orl_lock_rank {
     ORL_RANK_MEM,    /* token and arena memory */
     ORL_RANK_PEER,   /* peer table */
     ORL_RANK_RCACHE, /* registration cache */
+    ORL_RANK_DUE,    /* deadlines of requests */
     ORL_RANK_POLLER, /* try only: never waited for, so what its holder takes is not ordered by it */
     ORL_RANK_TX,     /* building work requests */
     ORL_RANK_POOL,   /* object pools */

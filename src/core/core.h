@@ -20,6 +20,19 @@
 struct core_boot;
 struct core_peer;
 
+#define CORE_NETWORKS_MAX 8
+
+/* Message handlers of the core, by the number they have in struct fab. */
+enum core_handler {
+    CORE_ON_COLL = 1, /* a piece of a collective between hosts */
+    CORE_ON_PING,     /* are you there? */
+    CORE_ON_PONG,
+    CORE_ON_RELEASE, /* oriel_token_release from another host */
+    CORE_ON_RAILED,  /* one of the others, numbered: it came over one of several rails */
+    CORE_ON_PROBE,   /* does nothing: proves that a rail works */
+    CORE_ON_ABORT    /* oriel_abort on another host, where the launcher does not end the job */
+};
+
 struct core {
     _Atomic int users;   /* successful oriel_init not yet undone; 0: not initialised */
     _Atomic bool forked; /* this is a child of an initialised process */
@@ -31,9 +44,12 @@ struct core {
     bool oversubscribed; /* more local ranks than cores: never spin */
     const struct core_boot *boot;
     struct fab fabric;
-    struct fab_node *node;   /* owns; NULL without shm */
-    struct fab_engine *shm;  /* borrows; NULL without shm */
-    struct fab_engine *self; /* borrows */
+    struct fab_node *node;                         /* owns; NULL without shm */
+    struct fab_engine *shm;                        /* borrows; NULL without shm */
+    struct fab_engine *self;                       /* borrows */
+    struct fab_engine *network[CORE_NETWORKS_MAX]; /* borrows; engines that reach other hosts, by
+                                                      their number in my record and tokens */
+    int nnetworks;
     struct core_peer *peers; /* owns; [size] */
     int *local_rank;         /* owns; [nlocal]: world rank of each local index, ascending */
     struct orl_stats stats;  /* of the core; counters added without atomics by their owner */

@@ -2,13 +2,19 @@
 # The core layer, one room per subject, lower rooms first.
 
 noinst_LTLIBRARIES += %D%/libcore.la
+EXTRA_DIST += %D%/README.md
 %C%_libcore_la_SOURCES = \
+    %D%/abort.c \
+    %D%/abort.h \
     %D%/core.h \
     %D%/facts.c \
     %D%/facts.h \
     %D%/facts_host.c \
+    %D%/facts_net.c \
     %D%/init.c \
     %D%/introspect.c \
+    %D%/introspect.h \
+    %D%/introspect_nics.c \
     %D%/meet.c \
     %D%/meet.h
 
@@ -32,7 +38,9 @@ noinst_LTLIBRARIES += %D%/libcore.la
     %D%/boot/boot_side.c \
     %D%/boot/boot_side.h \
     %D%/boot/boot_watch.c \
-    %D%/boot/boot_watch.h
+    %D%/boot/boot_watch.h \
+    %D%/boot/nets.c \
+    %D%/boot/nets.h
 
 # topo: the machine
 %C%_libcore_la_SOURCES += \
@@ -42,17 +50,32 @@ noinst_LTLIBRARIES += %D%/libcore.la
 # path: one peer, progress, requests
 %C%_libcore_la_SOURCES += \
     %D%/path/agent.c \
+    %D%/path/agent.h \
     %D%/path/crc_pool.c \
     %D%/path/crc_pool.h \
+    %D%/path/flush.c \
+    %D%/path/hosts.c \
+    %D%/path/hosts.h \
     %D%/path/path.c \
     %D%/path/path.h \
+    %D%/path/path_make.c \
     %D%/path/peer.c \
     %D%/path/peer.h \
+    %D%/path/ping.c \
+    %D%/path/ping.h \
+    %D%/path/plan.c \
+    %D%/path/plan.h \
     %D%/path/progress.c \
     %D%/path/progress.h \
+    %D%/path/rail.c \
+    %D%/path/rail.h \
     %D%/path/req.c \
     %D%/path/req.h \
-    %D%/path/req_wait.c
+    %D%/path/req_due.c \
+    %D%/path/req_wait.c \
+    %D%/path/send.c \
+    %D%/path/xfer.c \
+    %D%/path/xfer.h
 
 # mem: registered memory and tokens
 %C%_libcore_la_SOURCES += \
@@ -79,7 +102,17 @@ noinst_LTLIBRARIES += %D%/libcore.la
 %C%_libcore_la_SOURCES += \
     %D%/coll/coll.c \
     %D%/coll/coll.h \
+    %D%/coll/coll_across.c \
+    %D%/coll/coll_across.h \
+    %D%/coll/coll_across_reduce.c \
+    %D%/coll/coll_hosts.c \
+    %D%/coll/coll_hosts.h \
     %D%/coll/coll_lines.h \
+    %D%/coll/coll_mail.c \
+    %D%/coll/coll_net.c \
+    %D%/coll/coll_net.h \
     %D%/coll/coll_node.c \
     %D%/coll/coll_reduce.c \
-    %D%/coll/coll_spread.c
+    %D%/coll/coll_spread.c \
+    %D%/coll/coll_world.c \
+    %D%/coll/coll_world.h

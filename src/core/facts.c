@@ -10,6 +10,7 @@
 #include "base/conf.h"
 #include "base/sys.h"
 #include "core/boot/boot.h"
+#include "core/coll/coll.h"
 #include "core/core.h"
 #include "core/topo/topo.h"
 
@@ -83,7 +84,7 @@ static void tell_verbs(struct core_fact *fact)
 
 static void tell_libfabric(struct core_fact *fact)
 {
-    tell_optional(fact, "libfabric");
+    tell_optional(fact, "ofi");
 }
 
 /* ---------------------------------------------------------------- job */
@@ -215,6 +216,51 @@ static void tell_inline(struct core_fact *fact)
     fact->number = FAB_FLAG_BYTES;
 }
 
+/* False: said already that nothing goes between hosts. */
+static bool has_hosts(struct core_fact *fact, struct core_coll_forms *forms)
+{
+    if (core_is_open() && core_coll_query(forms)) {
+        return true;
+    }
+    orl_strbuf_add(&fact->value, core_is_open() ? "none" : "unknown");
+    orl_strbuf_addf(&fact->text, "; %s",
+                    core_is_open() ? "this job has one host" : "no job is running");
+    return false;
+}
+
+static void tell_bcast(struct core_fact *fact)
+{
+    struct core_coll_forms forms;
+    if (!has_hosts(fact, &forms)) {
+        return;
+    }
+    orl_strbuf_add(&fact->value, "tree");
+    if (forms.bcast_chain_from != UINT64_MAX) {
+        orl_strbuf_add(&fact->value, ", chain from ");
+        orl_strbuf_add_bytes(&fact->value, forms.bcast_chain_from);
+    }
+    orl_strbuf_addf(&fact->text, "; %d hosts", forms.hosts);
+}
+
+static void tell_allreduce(struct core_fact *fact)
+{
+    struct core_coll_forms forms;
+    if (!has_hosts(fact, &forms)) {
+        return;
+    }
+    if (!forms.is_in_order) {
+        orl_strbuf_add(&fact->value, "from rank to rank");
+        orl_strbuf_add(&fact->text, "; ranks of a host do not follow one another");
+        return;
+    }
+    orl_strbuf_add(&fact->value, forms.allreduce_doubles ? "doubling" : "all to all");
+    if (forms.allreduce_sliced_from != UINT64_MAX) {
+        orl_strbuf_add(&fact->value, ", in slices from ");
+        orl_strbuf_add_bytes(&fact->value, forms.allreduce_sliced_from);
+    }
+    orl_strbuf_addf(&fact->text, "; %d ranks exchange operands", forms.allreduce_ranks);
+}
+
 /* ---------------------------------------------------------------- the query */
 
 static const struct core_fact_row rows[] = {
@@ -234,15 +280,22 @@ static const struct core_fact_row rows[] = {
     { "job", "node_memory", "bytes", "address space shared by the ranks of this host", tell_node },
     { "collectives", "form", NULL, "how the ranks of this host meet", tell_form },
     { "collectives", "inline", "bytes", "up to this size data travels with the flag", tell_inline },
+    { "collectives", "bcast", NULL, "between hosts", tell_bcast },
+    { "collectives", "allreduce", NULL, "between hosts", tell_allreduce },
 };
+
+static const struct core_fact_table here = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const struct core_fact_row *row_at(size_t i)
 {
-    const size_t here = sizeof(rows) / sizeof(rows[0]);
-    if (i < here) {
-        return &rows[i];
+    const struct core_fact_table *const tables[] = { &here, &core_facts_host, &core_facts_net };
+    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+        if (i < tables[t]->count) {
+            return &tables[t]->row[i];
+        }
+        i -= tables[t]->count;
     }
-    return i - here < core_facts_host.count ? &core_facts_host.row[i - here] : NULL;
+    return NULL;
 }
 
 static void add_number(struct core_fact *fact, const char *unit)

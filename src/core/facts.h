@@ -2,7 +2,7 @@
 /*
  * Facts: what oriel_fact_query tells, as tables of rows, each with the function that finds it out.
  * Nothing is kept: a row is asked when somebody wants to know. facts.c has build, job and
- * collectives, facts_host.c the machine and its limits.
+ * collectives, facts_host.c the machine and its limits, facts_net.c the networks.
  */
 #ifndef CORE_FACTS_H
 #define CORE_FACTS_H
@@ -33,5 +33,6 @@ struct core_fact_table {
 };
 
 extern const struct core_fact_table core_facts_host;
+extern const struct core_fact_table core_facts_net;
 
 #endif

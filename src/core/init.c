@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oriel_init, oriel_finalize, oriel_abort: the start-up sequence, in order, and its way back. Owns
- * the process object. One lock (rank INIT) makes init and finalize take turns; everything else may
- * run once `core.users` is positive.
+ * oriel_init and oriel_finalize: the start-up sequence, in order, and its way back. Owns the
+ * process object. One lock (rank INIT) makes init and finalize take turns; everything else may run
+ * once `core.users` is positive.
  */
 #include "core/core.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,16 +15,17 @@
 #include "base/copy.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "core/abort.h"
 #include "core/boot/boot.h"
+#include "core/boot/nets.h"
 #include "core/coll/coll.h"
 #include "core/meet.h"
 #include "core/mem/mem.h"
+#include "core/path/agent.h"
+#include "core/path/path.h"
 #include "core/path/peer.h"
 #include "core/path/progress.h"
 #include "core/path/req.h"
-
-/* For a launcher to end an aborted job, before the rank that aborts does it. */
-#define ABORT_GRACE_US 1000000
 
 struct core core;
 
@@ -101,23 +101,6 @@ static int load_settings(const struct oriel_init_opts *opts)
 
 /* ---------------------------------------------------------------- the sequence */
 
-static int all_on_this_host(void)
-{
-    if (core.nlocal < core.size) {
-        return orl_fail(ORL_ERR_UNSUPP,
-                        "this job has %d ranks, %d of them on this host; the transports of this "
-                        "build (%s) reach one host only",
-                        core.size, core.nlocal, fab_transports());
-    }
-    if (core.size > 1 && !orl_conf_list_has(orl_conf.transports, "shm")) {
-        return orl_fail(ORL_ERR_CONF,
-                        "ORIEL_TRANSPORTS is '%s': no transport reaches the other %d ranks; add "
-                        "shm",
-                        orl_conf.transports, core.size - 1);
-    }
-    return 0;
-}
-
 static int open_boot(void)
 {
     const struct core_boot *boot = NULL;
@@ -148,13 +131,13 @@ static int learn_job(void)
         return orl_fail(ORL_ERR_NOMEM, "no memory for a table of %d local ranks", core.nlocal);
     }
     int st = core.boot->local_ranks(core.local_rank);
-    return st != 0 ? st : all_on_this_host();
+    return st != 0 ? st : core_nets_open();
 }
 
+/* What reaches this host and this process; the networks are open. */
 static int open_fabric(void)
 {
-    core.fabric.inflight = (uint64_t)orl_conf.inflight;
-    int st = fab_open(&core.fabric, orl_conf.transports, core.node);
+    int st = fab_open_node(&core.fabric, core.node);
     if (st != 0) {
         return st;
     }
@@ -162,7 +145,8 @@ static int open_fabric(void)
     core.self = fab_engine_find(&core.fabric, "self");
     if (core.shm == NULL && core.self == NULL) {
         fab_close(&core.fabric);
-        return orl_fail(ORL_ERR_CONF, "ORIEL_TRANSPORTS is '%s': a job of one needs self or shm",
+        return orl_fail(ORL_ERR_CONF,
+                        "ORIEL_TRANSPORTS is '%s': a rank's own memory needs self or shm",
                         orl_conf.transports);
     }
     return 0;
@@ -172,6 +156,7 @@ static int open_fabric(void)
 static int open_rooms(void)
 {
     core_progress_open();
+    core_abort_open();
     int st = core_peers_open();
     if (st != 0) {
         return st;
@@ -194,8 +179,34 @@ err_peers:
     return st;
 }
 
+/* Returns how many requests were outstanding. */
+static uint64_t close_rooms(void)
+{
+    uint64_t outstanding = core_reqs_close();
+    core_mem_close();
+    core_progress_close();
+    core_peers_close();
+    return outstanding;
+}
+
+/* Peers of other hosts may need this rank's CPU at any time from now on. Connections may be paid
+ * for here instead of at first use. */
+static int meet_network(void)
+{
+    int st = core.nnetworks > 0 ? core_agent_start() : 0;
+    if (st == 0 && core.nnetworks > 0 && orl_conf.connect == ORL_CONF_CONNECT_EAGER) {
+        st = core_path_connect_all();
+    }
+    if (st != 0) {
+        core_agent_stop();
+        (void)close_rooms();
+    }
+    return st;
+}
+
 static void forget_job(void)
 {
+    fab_close(&core.fabric);
     fab_node_close(core.node);
     core.node = NULL;
     free(core.local_rank);
@@ -209,15 +220,18 @@ static int start_job(void)
     if (st != 0) {
         return st;
     }
-    st = core_meet_join();
+    st = core_meet_others();
+    if (st == 0) {
+        st = core_meet_join();
+    }
     if (st == 0) {
         st = open_fabric();
     }
     if (st == 0) {
         st = open_rooms();
-        if (st != 0) {
-            fab_close(&core.fabric);
-        }
+    }
+    if (st == 0) {
+        st = meet_network();
     }
     if (st != 0) {
         core_meet_give_up();
@@ -249,18 +263,6 @@ static int start(const struct oriel_init_opts *opts)
     return st;
 }
 
-/* A job whose launcher is gone has lost its input, its output and whoever would end it: its ranks
- * end as well, be they computing or waiting. */
-static void end_with_launcher(void)
-{
-    if (core_is_open()) {
-        orl_log_error(ORL_CAT_BOOT, "the launcher has ended, so this rank ends as well");
-        fab_node_give_up(core.node, core.node->local, FAB_RANK_ABORTED, 1,
-                         "its launcher has ended");
-        _exit(1);
-    }
-}
-
 ORL_PUBLIC int oriel_init(const struct oriel_init_opts *opts)
 {
     pthread_mutex_lock(&init_lock);
@@ -274,7 +276,7 @@ ORL_PUBLIC int oriel_init(const struct oriel_init_opts *opts)
         if (st == 0) {
             core.was_open = true;
             atomic_store(&core.users, 1);
-            core_boot_on_loss(end_with_launcher);
+            core_boot_on_loss(core_abort_without_launcher);
             orl_log_info(ORL_CAT_BOOT, "rank %d of %d, %d on this host, by %s, copy kernel %s%s",
                          core.rank, core.size, core.nlocal, core.boot->name, orl_copy_kernel(),
                          core.oversubscribed ? ", more ranks than CPUs" : "");
@@ -286,31 +288,19 @@ ORL_PUBLIC int oriel_init(const struct oriel_init_opts *opts)
     return st;
 }
 
-/* What has been posted is done and visible before anybody leaves, where peers answer in time. */
-static void drain(uint64_t deadline)
-{
-    for (int rank = 0; rank < core.size; rank++) {
-        struct core_path *path = atomic_load_explicit(&core.peers[rank].path, memory_order_acquire);
-        if (path != NULL) {
-            (void)!core_path_flush(path, deadline);
-        }
-    }
-}
-
-/* The way back. Returns how many requests were outstanding. */
+/* The way back. What has been posted is done and visible before anybody leaves, and nobody leaves
+ * while others still need him, as far as all come in time. Returns how many requests were
+ * outstanding. */
 static uint64_t stop(void)
 {
     uint64_t deadline = orl_deadline_in((int64_t)orl_conf.boot_timeout);
-    drain(deadline);
+    (void)!core_paths_flush(deadline);
+    core_peers_leave();
     uint64_t now = orl_clock_ns();
     core_coll_leave(now < deadline ? (int64_t)(deadline - now) : 0);
     core_agent_stop();
     core_boot_on_loss(NULL); /* what it uses goes away now */
-    uint64_t outstanding = core_reqs_close();
-    core_mem_close();
-    core_progress_close();
-    core_peers_close();
-    fab_close(&core.fabric);
+    uint64_t outstanding = close_rooms();
     forget_job();
     core.boot->close();
     orl_log_close();
@@ -343,36 +333,4 @@ ORL_PUBLIC int oriel_finalize(void)
 ORL_PUBLIC bool oriel_is_initialized(void)
 {
     return core_is_open();
-}
-
-/* A launcher that was asked to end the job, but lets it live (mpirun --enable-recovery), would
- * leave the others at their work: this rank, whose own end is near, ends those of its host. */
-static void end_peers(void)
-{
-    usleep(ABORT_GRACE_US);
-    for (int i = 0; i < core.node->nranks; i++) {
-        const struct fab_node_ctl *ctl = &core.node->ctl[i];
-        if (i != core.node->local && ctl->start_time != 0 &&
-            atomic_load_explicit(&ctl->state, memory_order_acquire) == FAB_RANK_RUNNING &&
-            orl_sys_pid_starttime(ctl->pid) == ctl->start_time) {
-            (void)kill(ctl->pid, SIGTERM);
-        }
-    }
-}
-
-/* Peers on this host learn of it from the state word, the rest of the job from the launcher. An
- * abort is never a success: code 0 becomes 1. */
-ORL_PUBLIC void oriel_abort(int code, const char *text)
-{
-    const char *words = text != NULL ? text : "no reason given";
-    code = code != 0 ? code : 1;
-    if (core_is_open()) {
-        orl_log_error(ORL_CAT_BOOT, "oriel_abort(%d): %s", code, words);
-        fab_node_give_up(core.node, core.node->local, FAB_RANK_ABORTED, code, words);
-        core.boot->abort(code, words);
-        if (core.boot->has_launcher) {
-            end_peers();
-        }
-    }
-    _exit(code);
 }

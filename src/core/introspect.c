@@ -3,7 +3,7 @@
  * What the library tells of itself: version, error texts, counters, settings, transports. Read by
  * tools and by programs; most of it works before oriel_init. Facts of machine and build: facts.c.
  */
-#include "core/core.h"
+#include "core/introspect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "base/conf.h"
 #include "base/strbuf.h"
 #include "base/sys.h"
+#include "core/core.h"
 #include "core/mem/mem.h"
 
 /* Room for all settings in any form; conf.h promises that it suffices. */
@@ -188,8 +189,7 @@ _Static_assert(ORIEL_TRANSPORT_IDLE == (int)FAB_IDLE, "states");
 _Static_assert(ORIEL_TRANSPORT_FAILED == (int)FAB_FAILED, "states");
 _Static_assert(ORIEL_TRANSPORT_CHOSEN == (int)FAB_CHOSEN, "states");
 
-/* The list in force, or the one that oriel_init would find; NULL when that one is wrong. */
-static const char *transports_wanted(void)
+const char *core_transports_wanted(void)
 {
     static _Thread_local struct orl_conf_row row;
     for (size_t i = 0; i < orl_conf_count(); i++) {
@@ -208,7 +208,7 @@ ORL_PUBLIC int oriel_transport_query(size_t i, struct oriel_transport_info *info
         return orl_fail(ORL_ERR_INVAL, "info is NULL, or info->size is not sizeof(*info)");
     }
     if (fabric->nverdicts == 0) { /* oriel_init has not come so far */
-        fab_judge(&judged, transports_wanted());
+        fab_judge(&judged, core_transports_wanted());
         fabric = &judged;
     }
     if (i >= fabric->nverdicts) {

@@ -3,7 +3,7 @@
  * The meeting of the ranks in oriel_init; see meet.h. Everything that can fail in one rank alone is
  * done before the fence where possible: then the record carries the failure. What fails later
  * leaves word in the control block, and where even that is not mapped, the end of the process
- * tells.
+ * tells. Records of other hosts are read by the ranks of a host together, each its share of them.
  */
 #include "core/meet.h"
 
@@ -16,6 +16,7 @@
 #include "base/strbuf.h"
 #include "base/sys.h"
 #include "core/boot/boot.h"
+#include "core/boot/nets.h"
 #include "core/core.h"
 #include "core/topo/topo.h"
 
@@ -30,12 +31,21 @@
 
 static const char exchange_step[] = "exchange of addresses in oriel_init";
 static const char join_step[] = "joining the node's memory in oriel_init";
+static const char refusal_head[] = "oriel_init: ";
+
+/* The first of the ranks that cannot start. */
+struct refusals {
+    int n;
+    int rank; /* of the first */
+    char hostname[32];
+    char text[CORE_CARD_BYTES];
+};
 
 /* What the records of this host's ranks say together. */
 struct meeting {
-    struct core_record lowest;
-    struct core_record refusal; /* of the first rank that cannot start */
-    int refusals;
+    uint8_t host[16];              /* of the lowest */
+    struct fab_node_ticket ticket; /* its */
+    struct refusals refusals;
     uint8_t cpus[CORE_MASK_BYTES];
 };
 
@@ -54,6 +64,9 @@ static void fill_identity(struct core_record *mine, int rank)
     orl_sys_hostname(host, sizeof(host));
     mine->version = CORE_WIRE_VERSION;
     mine->rank = rank;
+    mine->leader = -1;
+    mine->pid = (int32_t)getpid();
+    mine->start_time = orl_sys_pid_starttime(mine->pid);
     orl_sys_host_id(mine->host);
     memcpy(mine->hostname, host, strnlen(host, sizeof(mine->hostname) - 1));
 }
@@ -108,11 +121,17 @@ int core_meet_refuse(int status)
 
 /* ---------------------------------------------------------------- node memory */
 
+static bool shares_node(void)
+{
+    return orl_conf_list_has(orl_conf.transports, "shm");
+}
+
 /* The lowest local rank makes the segment; its record carries the way to it. Without shm every rank
  * has a segment of its own, for tokens of its own memory. */
 static int make_node(struct core_record *mine)
 {
-    bool shared = orl_conf_list_has(orl_conf.transports, "shm");
+    bool shared = shares_node();
+    mine->leader = shared ? core.local_rank[0] : -1;
     if (shared && core.local != 0) {
         return 0;
     }
@@ -136,19 +155,52 @@ static int blame(int status)
     return gone != 0 ? linger(gone) : orl_fail(status, "%s", why);
 }
 
-static int attach_node(const struct core_record *lowest)
+static int attach_node(const struct meeting *meeting)
 {
     if (core.node != NULL) {
         return 0;
     }
-    if (memcmp(lowest->host, lowest->node.host, sizeof(lowest->host)) != 0) {
-        return orl_fail(ORL_ERR_BOOT, "rank %d's record names two hosts", lowest->rank);
+    if (memcmp(meeting->host, meeting->ticket.host, sizeof(meeting->host)) != 0) {
+        return orl_fail(ORL_ERR_BOOT, "rank %d's record names two hosts", core.local_rank[0]);
     }
-    int st = fab_node_attach(&core.node, &lowest->node);
+    int st = fab_node_attach(&core.node, &meeting->ticket);
     return st != 0 ? blame(st) : 0;
 }
 
-/* Proof that the launcher and the machine agree on who shares this host; their CPUs together. */
+static bool is_refusal(struct refusals *refusals, const struct core_record *record)
+{
+    if (record->status == 0) {
+        return false;
+    }
+    if (refusals->n++ == 0) {
+        refusals->rank = record->rank;
+        memcpy(refusals->hostname, record->hostname, sizeof(refusals->hostname));
+        memcpy(refusals->text, record->text, sizeof(refusals->text));
+    }
+    return true;
+}
+
+/* Proof that the launcher and the machine agree on who shares this host, and that all of them share
+ * its memory or none does. */
+static int check_local(const struct core_record *record, const struct core_record *mine)
+{
+    if (memcmp(record->host, mine->host, sizeof(record->host)) != 0) {
+        return orl_fail(ORL_ERR_BOOT,
+                        "the launcher says that rank %d shares this host, but it runs on %s "
+                        "and this rank on %s",
+                        record->rank, record->hostname, mine->hostname);
+    }
+    if (record->leader != mine->leader) {
+        return orl_fail(ORL_ERR_CONF,
+                        "rank %d has shm in ORIEL_TRANSPORTS and rank %d has not, both on %s; give "
+                        "all ranks of a host the same list",
+                        record->leader >= 0 ? record->rank : mine->rank,
+                        record->leader >= 0 ? mine->rank : record->rank, mine->hostname);
+    }
+    return 0;
+}
+
+/* A rank of this host: its CPUs are added to those of the others. */
 static int adopt_local(struct meeting *meeting, int i, const struct core_record *mine)
 {
     struct core_record record;
@@ -156,58 +208,50 @@ static int adopt_local(struct meeting *meeting, int i, const struct core_record 
     if (st != 0) {
         return blame(st);
     }
-    if (record.status != 0) {
-        if (meeting->refusals++ == 0) {
-            meeting->refusal = record;
-        }
+    if (is_refusal(&meeting->refusals, &record)) {
         return 0;
     }
-    if (memcmp(record.host, mine->host, sizeof(record.host)) != 0) {
-        return orl_fail(ORL_ERR_BOOT,
-                        "the launcher says that rank %d shares this host, but it runs on %s "
-                        "and this rank on %s",
-                        record.rank, record.hostname, mine->hostname);
+    st = check_local(&record, mine);
+    if (st != 0) {
+        return st;
     }
     for (size_t b = 0; b < sizeof(record.cpus); b++) {
         meeting->cpus[b] = (uint8_t)(meeting->cpus[b] | record.cpus[b]);
     }
-    if (core.local_rank[i] == 0) {
-        core.job ^= record.nonce; /* the launcher's name of the job may repeat */
-    }
     if (i == 0) {
-        meeting->lowest = record;
+        memcpy(meeting->host, record.host, sizeof(meeting->host));
+        meeting->ticket = record.node;
     }
     return 0;
 }
 
-static int fail_refused(const struct meeting *meeting)
+static int fail_refused(const struct refusals *refusals)
 {
-    const struct core_record *first = &meeting->refusal;
     char more[48] = "";
     struct orl_strbuf sb;
     orl_strbuf_init(&sb, more, sizeof(more));
-    if (meeting->refusals > 1) {
-        orl_strbuf_addf(&sb, " (and %d more)", meeting->refusals - 1);
+    if (refusals->n > 1) {
+        orl_strbuf_addf(&sb, " (and %d more)", refusals->n - 1);
     }
-    return orl_fail(ORL_ERR_BOOT, "oriel_init: rank %d on %s%s: %s", first->rank, first->hostname,
-                    more, first->text);
+    return orl_fail(ORL_ERR_BOOT, "%srank %d on %s%s: %s", refusal_head, refusals->rank,
+                    refusals->hostname, more, refusals->text);
 }
 
 static int adopt_locals(const struct core_record *mine)
 {
-    struct meeting meeting = { .refusals = 0 };
+    struct meeting meeting = { .refusals = { .n = 0 } };
     for (int i = 0; i < core.nlocal; i++) {
         int st = adopt_local(&meeting, i, mine);
         if (st != 0) {
             return st;
         }
     }
-    if (meeting.refusals > 0) {
-        return fail_refused(&meeting);
+    if (meeting.refusals.n > 0) {
+        return fail_refused(&meeting.refusals);
     }
     core.oversubscribed =
         core_topo_is_oversubscribed(meeting.cpus, sizeof(meeting.cpus), core.nlocal);
-    return attach_node(&meeting.lowest);
+    return attach_node(&meeting);
 }
 
 int core_meet(int failed)
@@ -222,6 +266,9 @@ int core_meet(int failed)
     if (st == 0) {
         st = make_node(&mine);
     }
+    if (st == 0) {
+        core_nets_fill(&mine);
+    }
     if (st != 0) {
         return core.size > 1 ? publish_card(core.boot, &mine, st) : st;
     }
@@ -229,11 +276,70 @@ int core_meet(int failed)
     return st != 0 ? st : adopt_locals(&mine);
 }
 
+/* ---------------------------------------------------------------- ranks elsewhere */
+
+/* In the node's memory. */
+static int my_place(void)
+{
+    return core.node->nranks > 1 ? core.local : 0;
+}
+
+static int adopt_other(struct refusals *refusals, int rank)
+{
+    struct core_record record;
+    int st = core_record_of(core.boot, rank, &record);
+    if (st != 0 || is_refusal(refusals, &record)) {
+        return st;
+    }
+    return core_nets_check(rank, record.hostname, record.card, (int)record.ncards);
+}
+
+/* The launcher's name of the job may repeat; with the random number of rank 0 it does not. */
+static int name_job(void)
+{
+    struct core_record record;
+    int st = core_record_of(core.boot, 0, &record);
+    if (st == 0) {
+        core.job ^= record.nonce;
+    }
+    return st;
+}
+
+int core_meet_others(void)
+{
+    struct refusals refusals = { .n = 0 };
+    int sharers = core.node->nranks;
+    int others = 0;
+    int st = name_job();
+    for (int rank = 0, i = 0; st == 0 && rank < core.size; rank++) {
+        bool is_local = i < core.nlocal && core.local_rank[i] == rank;
+        i += is_local;
+        if (rank == core.rank || (is_local && shares_node())) {
+            continue;
+        }
+        if (others++ % sharers == my_place()) {
+            st = adopt_other(&refusals, rank);
+        }
+    }
+    return st == 0 && refusals.n > 0 ? fail_refused(&refusals) : st;
+}
+
 /* ---------------------------------------------------------------- joining */
 
 static uint32_t state_of(int i)
 {
     return atomic_load_explicit(&core.node->ctl[i].state, memory_order_acquire);
+}
+
+/* The cause may be a rank of another host, whose words it passes on. */
+static int fail_given_up(int i)
+{
+    const char *words = core.node->ctl[i].words;
+    if (strncmp(words, refusal_head, strlen(refusal_head)) == 0) {
+        return orl_fail(ORL_ERR_BOOT, "%s", words);
+    }
+    return orl_fail(ORL_ERR_BOOT, "%srank %d on %s: %s", refusal_head, core.local_rank[i],
+                    core.host, words);
 }
 
 static int await_joined(int i, uint64_t deadline)
@@ -252,11 +358,7 @@ static int await_joined(int i, uint64_t deadline)
         }
         usleep(turn < 200 ? 0 : 500);
     }
-    if (state_of(i) == FAB_RANK_FAILED) {
-        return orl_fail(ORL_ERR_BOOT, "oriel_init: rank %d on %s: %s", core.local_rank[i],
-                        core.host, core.node->ctl[i].words);
-    }
-    return 0;
+    return state_of(i) == FAB_RANK_FAILED ? fail_given_up(i) : 0;
 }
 
 /* Everybody on this host has a control block: from now on deaths are seen. */
@@ -271,11 +373,6 @@ static int await_all_joined(void)
     }
     fab_node_unlink(core.node);
     return 0;
-}
-
-static int my_place(void)
-{
-    return core.node->nranks > 1 || core.nlocal == 1 ? core.local : 0;
 }
 
 int core_meet_join(void)

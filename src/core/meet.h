@@ -13,6 +13,10 @@
  * this rank before, its text being the last error; the peers are told, and it is returned. BOOT
  * quotes a peer that cannot start. */
 int core_meet(int failed) ORL_MUST_CHECK;
+/* Look at the ranks outside this node's memory, each rank of this host at its share of them, and
+ * give the job its name. BOOT quotes one that cannot start, UNSUPP names one that no network of
+ * this rank speaks with. */
+int core_meet_others(void) ORL_MUST_CHECK;
 /* Join the node's memory and wait until every rank of this host has. */
 int core_meet_join(void) ORL_MUST_CHECK;
 /* This rank fails although it has met its peers: tell those of this host. Keeps the last error. */

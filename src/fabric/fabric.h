@@ -35,6 +35,10 @@ struct orl_strbuf;
 #define FAB_LABEL_BYTES   32 /* an endpoint's name in messages, "rank 3 on h2" */
 #define FAB_NAME_BYTES    32 /* an engine's or nic's name */
 #define FAB_HANDLERS_MAX  32 /* active-message handlers of a process */
+#define FAB_WORDS_BYTES   48 /* an address with its prefix in words */
+#define FAB_TAG_BYTES     16 /* names a wire protocol: only engines of one tag reach each other */
+#define FAB_NET_BYTES     20 /* names a network */
+#define FAB_PORTS_MAX     64 /* ports with a verdict of their own */
 #define FAB_UNLIMITED     UINT64_MAX
 
 struct fab;
@@ -42,13 +46,41 @@ struct fab_engine;
 struct fab_ep;
 struct fab_op;
 struct fab_transport_ops;
+struct fab_known;
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* A usable port, as discovery found it. Plain data. */
+/* How far a transport reaches. */
+enum fab_level {
+    FAB_LEVEL_PROCESS, /* this process only */
+    FAB_LEVEL_HOST,    /* processes of this host */
+    FAB_LEVEL_NIC,     /* other hosts, by a NIC that reads and writes memory */
+    FAB_LEVEL_NETWORK, /* other hosts, by a plain network */
+    FAB_LEVELS
+};
+
+/* A usable port, as discovery found it. Plain data; empty and 0 where a field means nothing. */
 struct fab_nic {
     const struct fab_transport_ops *transport;
-    char name[FAB_NAME_BYTES]; /* "shm", "self", later "mlx5_0:1" */
+    char name[FAB_NAME_BYTES];     /* of its engine: "shm", "self", "ofi:eth0" */
+    char device[FAB_NAME_BYTES];   /* interface or card: "eth0" */
+    char provider[FAB_NAME_BYTES]; /* of libfabric: "net", "efa-direct" */
+    char address[FAB_WORDS_BYTES]; /* in words: "10.77.0.1/24" */
+    char pci[FAB_TAG_BYTES];       /* "0000:00:05.0" */
+    enum fab_level level;          /* of its engine; 0: its transport's */
+    uint8_t net[FAB_NET_BYTES];    /* see struct fab_card */
+    uint64_t mbps;                 /* 0: unknown */
+};
+
+/* What a peer needs to know of an engine: travels in the bootstrap record. */
+struct fab_card {
+    char tag[FAB_TAG_BYTES];    /* wire protocol and its version */
+    uint8_t net[FAB_NET_BYTES]; /* the network it is attached to: engines of equal ones surely reach
+                                   each other (family, prefix length, prefix); zero: unknown */
+    uint32_t mbps;              /* 0: unknown */
+    uint8_t bytes;              /* of address */
+    uint8_t pad[3];
+    uint8_t address[FAB_ADDRESS_BYTES];
 };
 
 /* What an opened engine can do: filled by open, constant afterwards. A missing ability is zero. */
@@ -63,6 +95,7 @@ struct fab_limits {
     size_t address_bytes; /* size of the address blob */
     size_t rkey_bytes;    /* size of a registration's blob */
     bool ordered;         /* ops of one endpoint become visible in posting order */
+    bool needs_target;    /* ops move only while the target's process makes progress */
 };
 
 /* ---------------------------------------------------------------- memory */
@@ -226,6 +259,9 @@ struct fab_engine {
     struct fab_limits limits; /* constant after open */
     char name[FAB_NAME_BYTES];
     unsigned index;            /* slot in regions */
+    enum fab_level level;      /* how far it reaches; constant after open */
+    struct fab_nic nic;        /* the port it has opened; constant after open */
+    char tag[FAB_TAG_BYTES];   /* see struct fab_card; filled by open where peers need a card */
     struct orl_lock poller;    /* try only: who holds it polls and runs done and handlers */
     struct orl_lock tx;        /* leaf: building requests, endpoint queues and states */
     struct orl_list eps;       /* all endpoints; tx */
@@ -243,15 +279,6 @@ struct fab_engine {
 
 /* ---------------------------------------------------------------- verdicts */
 
-/* How far a transport reaches. */
-enum fab_level {
-    FAB_LEVEL_PROCESS, /* this process only */
-    FAB_LEVEL_HOST,    /* processes of this host */
-    FAB_LEVEL_NIC,     /* other hosts, by a NIC that reads and writes memory */
-    FAB_LEVEL_NETWORK, /* other hosts, by a plain network */
-    FAB_LEVELS
-};
-
 enum fab_verdict_state {
     FAB_ABSENT,   /* not in this build, or nothing on this machine that it could use */
     FAB_DISABLED, /* the setting leaves it out */
@@ -266,7 +293,14 @@ struct fab_verdict {
     enum fab_level level;
     enum fab_verdict_state state;
     int status;       /* of FAILED, else 0 */
-    char reason[192]; /* one line, never empty */
+    char reason[320]; /* one line, never empty */
+};
+
+/* A port that was considered for an engine, and what became of it. */
+struct fab_port {
+    struct fab_nic nic;
+    enum fab_verdict_state state;
+    char reason[128]; /* one line, never empty */
 };
 
 /* ---------------------------------------------------------------- the fabric */
@@ -282,6 +316,12 @@ struct fab {
     uint64_t inflight;                         /* per-endpoint bound on posted ops, settings */
     struct fab_verdict verdict[FAB_KNOWN_MAX]; /* of the last fab_open or fab_judge; they stay */
     unsigned nverdicts;
+    const struct fab_known *known; /* borrows; [nverdicts]: what was chosen from */
+    const char *list;              /* borrows; what is to be opened; NULL: the setting is wrong */
+    bool is_forced;                /* the user wrote the list: each of them must start */
+    bool is_far; /* fab_open_networks was called: there are peers that no memory reaches */
+    struct fab_port *port; /* owns; those of networks, in the order of consideration */
+    unsigned nports;
 };
 
 /* Open every compiled-in transport whose name is in the list `transports` ("self,shm"). `node` may
@@ -290,18 +330,42 @@ struct fab {
  * is. One that cannot be started is an error that gives its reason when the user has named it, when
  * nothing else reaches the peers, or when it is the only one; else it is a warning. */
 int fab_open(struct fab *fabric, const char *transports, struct fab_node *node) ORL_MUST_CHECK;
-/* Every endpoint must be closed and every region dropped. */
+/* The same in two steps, since the addresses of networks must be known before the ranks meet and
+ * the node's memory exists only afterwards. The first is for a job with ranks that no memory of
+ * this host reaches: it clears *fabric and opens what reaches other hosts. None at all is no error
+ * yet; a wrong setting is, and what the user asked for and cannot be started. */
+int fab_open_networks(struct fab *fabric, const char *transports) ORL_MUST_CHECK;
+/* The second opens what is left, by the first step's list, and weighs all verdicts like fab_open;
+ * after fab_open_networks it insists on a network. On failure the networks are closed as well. In a
+ * job that needs no network fab_judge takes the first step's place. Handlers may be set in
+ * between. */
+int fab_open_node(struct fab *fabric, struct fab_node *node) ORL_MUST_CHECK;
+/* Every endpoint must be closed and every region dropped. After an open that failed, or
+ * fab_consider, it gives back what was noted of ports; the verdicts stay. */
 void fab_close(struct fab *fabric);
+/* By its name, or the first one of the transport of that name. */
 struct fab_engine *fab_engine_find(struct fab *fabric, const char *name);
 /* Names of the compiled-in transports, comma separated. */
 const char *fab_transports(void);
+/* Version of libfabric that is loaded, "" without it. */
+const char *fab_library_version(void);
 /* Fill *fabric with the verdicts that hold before anything is started; opens nothing. `transports`
  * NULL: the setting is wrong, so nothing can be said of it. */
 void fab_judge(struct fab *fabric, const char *transports);
-/* Append "name: reason" of every transport that is not chosen, separated by "; ". */
+/* The same, and look at each port that a network could use, without opening it: those that
+ * would be used are IDLE. Ends with fab_close. Errors: as the transport's discovery says. */
+int fab_consider(struct fab *fabric, const char *transports) ORL_MUST_CHECK;
+/* Append "name: reason" of every transport that is not chosen, separated by "; ", with the ports
+ * that it did not use. Between fab_open_networks and fab_open_node: of networks that lead to no
+ * other host. */
 void fab_explain(const struct fab *fabric, struct orl_strbuf *out);
 /* "process", "host", "NIC" or "network". */
 const char *fab_level_name(enum fab_level level);
+/* The name of the transport that found it. */
+const char *fab_nic_transport(const struct fab_nic *nic);
+/* Append the network of that name (see struct fab_card) in words: "10.77.0.0/16", "this host
+ * alone", nothing where it is unknown. */
+void fab_net_words(const uint8_t net[FAB_NET_BYTES], struct orl_strbuf *out);
 /* Set before the first message can arrive; a message for an unset handler is dropped and logged. */
 void fab_handler_set(struct fab *fabric, unsigned id, fab_handler_fn fn, void *user);
 
@@ -318,6 +382,13 @@ int fab_engine_arm(struct fab_engine *engine, int *fd) ORL_MUST_CHECK;
 /* Address blob: any peer that holds it, and nothing else, can open an endpoint. `blob` has room for
  * FAB_ADDRESS_BYTES; *bytes is set to what it takes. */
 int fab_engine_address(struct fab_engine *engine, void *blob, size_t *bytes) ORL_MUST_CHECK;
+
+/* What a peer needs to reach this engine. All zero for one that reaches this process alone. */
+void fab_engine_card(struct fab_engine *engine, struct fab_card *card);
+/* Whether an endpoint of this engine can lead to the engine of that card. */
+bool fab_engine_speaks(const struct fab_engine *engine, const struct fab_card *card);
+/* True for one that is attached to no network that leaves this host: the loopback. */
+bool fab_engine_is_alone(const struct fab_engine *engine);
 
 /* Endpoint to the engine whose address blob this is. Returns at once; posting is legal at once. */
 int fab_ep_open(struct fab_engine *engine, const void *address, size_t bytes, const char *label,
@@ -382,6 +453,7 @@ static inline void fab_flush(struct fab_ep *ep, struct fab_op *op)
     atomic_load_explicit(&ep->ops, memory_order_acquire)->flush(ep, op);
 }
 
+_Static_assert(sizeof(struct fab_card) == 108, "cards travel");
 _Static_assert(sizeof(struct fab_op) <= 192, "an op is at most three lines");
 _Static_assert(sizeof(struct fab_ep) <= 320, "an endpoint is small");
 

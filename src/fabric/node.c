@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/conf.h"
 #include "base/status.h"
 #include "base/strbuf.h"
@@ -42,6 +43,8 @@ static struct fab_node *handle_new(void)
     node->fd = -1;
     node->local = -1;
     node->priv->kept_fd = -1;
+    node->priv->bell_fd = -1;
+    atomic_init(&node->priv->ring_fd, -1);
     node->priv->maker = getpid();
     orl_list_init(&node->priv->handle);
     return node;
@@ -146,6 +149,9 @@ static void fill_header(struct fab_node *node, uint64_t job)
     header->job = job;
     header->bytes = node->bytes;
     header->arena_stride = node->arena_stride;
+    if (orl_sys_random(&header->cookie, sizeof(header->cookie)) != 0) {
+        header->cookie = job ^ orl_clock_kernel_ns(); /* a name taken only costs the bell */
+    }
     atomic_store_explicit(&header->ready, 1, memory_order_release);
 }
 
@@ -315,6 +321,7 @@ static void populate_mine(struct fab_node *node)
 
 static void forget_mine(struct fab_node *node)
 {
+    fab_node_bells_fini(node);
     fab_arena_fini(node);
     fab_reg_slots_fini(node);
 }

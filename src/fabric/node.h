@@ -20,7 +20,7 @@
 
 #include "base/attr.h"
 
-#define FAB_NODE_VERSION       2
+#define FAB_NODE_VERSION       3
 #define FAB_NODE_RANKS_MAX     1024
 #define FAB_HAZARD_SLOTS       64 /* lines per rank; the last one is shared by threads beyond 63 */
 #define FAB_REGS_MAX           65536 /* registrations alive per rank */
@@ -43,6 +43,15 @@ enum fab_sleeper {
     FAB_SLEEPERS
 };
 
+/* An agent that waits for networks sleeps on descriptors; one of them is its bell, a datagram
+ * socket that whoever wakes it rings. */
+enum fab_bell {
+    FAB_BELL_OFF,  /* it sleeps on the futex word */
+    FAB_BELL_SET,  /* it sleeps on its bell: who changes this to RUNG rings */
+    FAB_BELL_RUNG, /* it wakes, or is about to */
+    FAB_BELL_DEAF  /* who was to ring could not */
+};
+
 enum fab_rank_state {
     FAB_RANK_ABSENT,
     FAB_RANK_RUNNING,
@@ -63,6 +72,7 @@ struct fab_node_ctl {
     /* line 1: parking */
     _Alignas(64) _Atomic uint32_t epoch[FAB_SLEEPERS]; /* futex words */
     _Atomic uint32_t parked[FAB_SLEEPERS]; /* threads of this rank that sleep, or are about to */
+    _Atomic uint32_t bell;                 /* enum fab_bell: how the agent sleeps */
     /* line 2: high-water marks, so that scans stay short */
     _Alignas(64) _Atomic uint32_t hazard_high; /* hazard lines ever used */
     _Atomic uint32_t reg_high;    /* slots ever used; the pages of others may not exist */
@@ -109,7 +119,8 @@ struct fab_node_header {
     uint64_t job;
     uint64_t bytes;        /* of the whole file */
     uint64_t arena_stride; /* bytes of each rank's arena */
-    uint64_t pad0[3];
+    uint64_t cookie;       /* random: no other node's bells have the names of ours */
+    uint64_t pad0[2];
     _Alignas(64) _Atomic uint32_t ready; /* 1: the header is complete */
     uint32_t pad1[15];
     _Alignas(64) _Atomic uint32_t nparked[FAB_SLEEPERS]; /* threads parked on this node */
@@ -299,6 +310,20 @@ void fab_node_park_sleep(struct fab_node *node, enum fab_sleeper who, uint32_t e
                          uint64_t timeout_ns);
 void fab_node_park_cancel(struct fab_node *node, enum fab_sleeper who);
 
+/* The agent's other way to sleep, with a bell among the descriptors it polls. Make the bell: fd
+ * becomes readable when a peer rings; the node owns it. Errors: SYS, when the system refuses. */
+int fab_node_bell_open(struct fab_node *node, int *fd) ORL_MUST_CHECK;
+/* Nobody sleeps on it any more. Idempotent. */
+void fab_node_bell_close(struct fab_node *node);
+/* In place of fab_node_park_begin: the caller looks once more for what it waits for, polls, and
+ * calls fab_node_bell_end in any case. Of one thread. */
+void fab_node_bell_begin(struct fab_node *node);
+void fab_node_bell_end(struct fab_node *node);
+/* Some peer could not ring: it lives in another network namespace. Sleep short from now on. */
+bool fab_node_bell_is_deaf(const struct fab_node *node);
+
+/* Wakes one kind of sleeper of a rank; the caller has fenced after its store. */
+void fab_node_wake_one(struct fab_node *node, int local, enum fab_sleeper who);
 void fab_node_wake_slow(struct fab_node *node, int local);
 /* Something that `local`, or its agent, may wait for has been stored. local -1: that callers of any
  * rank may wait for. */

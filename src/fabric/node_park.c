@@ -14,6 +14,10 @@
  * counting out ends there, so the header's count is never too low: a rank killed in between leaves
  * it too high, which costs wakers a look at one more line and nothing else.
  *
+ * An agent that sleeps on descriptors has set its bell before it counts itself in, so whoever sees
+ * the count sees the bell (node_bell.c). Of several wakers one rings. If that one is killed between
+ * its claim and the call, the wake-up is lost; agents never sleep without a bound.
+ *
  * No locks. Any thread of any rank may call.
  */
 #include "fabric/node.h"
@@ -124,23 +128,35 @@ void fab_node_park_sleep(struct fab_node *node, enum fab_sleeper who, uint32_t e
     fab_node_park_cancel(node, who);
 }
 
-static void wake_rank(struct fab_node_ctl *ctl, enum fab_sleeper who)
+void fab_node_wake_one(struct fab_node *node, int local, enum fab_sleeper who)
 {
+    struct fab_node_ctl *ctl = &node->ctl[local];
+    uint32_t bell = FAB_BELL_SET;
+
     if (atomic_load_explicit(&ctl->parked[who], memory_order_acquire) == 0) {
         return;
     }
     atomic_fetch_add_explicit(&ctl->epoch[who], 1, memory_order_release);
+    if (who == FAB_AGENT &&
+        (atomic_compare_exchange_strong_explicit(&ctl->bell, &bell, FAB_BELL_RUNG,
+                                                 memory_order_acq_rel, memory_order_acquire) ||
+         bell != FAB_BELL_OFF)) {
+        if (bell == FAB_BELL_SET) {
+            fab_node_ring(node, local);
+        }
+        return;
+    }
     (void)orl_sys_futex_wake(&ctl->epoch[who], INT_MAX);
 }
 
 void fab_node_wake_slow(struct fab_node *node, int local)
 {
     if (local >= 0) {
-        wake_rank(&node->ctl[local], FAB_CALLER);
-        wake_rank(&node->ctl[local], FAB_AGENT);
+        fab_node_wake_one(node, local, FAB_CALLER);
+        fab_node_wake_one(node, local, FAB_AGENT);
         return;
     }
     for (int i = 0; i < node->nranks; i++) {
-        wake_rank(&node->ctl[i], FAB_CALLER);
+        fab_node_wake_one(node, i, FAB_CALLER);
     }
 }

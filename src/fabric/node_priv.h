@@ -53,6 +53,9 @@ struct fab_node_priv {
     struct orl_list handle; /* in the process's list of handles */
     uint64_t device;        /* with inode: which file the handle is of */
     uint64_t inode;
+    int bell_fd;                /* owns: my agent's bell; -1: none */
+    _Atomic int ring_fd;        /* owns: what I ring others' with; -1: not yet made */
+    bool is_deaf;               /* see fab_node_bell_is_deaf */
     int kept_fd;                /* see node.c, "Descriptors" */
     struct fab_node_priv *kept; /* owns */
     struct fab_arena arena;
@@ -90,6 +93,13 @@ void fab_arena_fini(struct fab_node *node);
 /* node_reg.c */
 int fab_reg_slots_init(struct fab_node *node) ORL_MUST_CHECK;
 void fab_reg_slots_fini(struct fab_node *node);
+
+/* node_bell.c */
+
+/* Ring the bell of a rank's agent. */
+void fab_node_ring(struct fab_node *node, int local);
+/* Close what rings and is rung. */
+void fab_node_bells_fini(struct fab_node *node);
 
 /* node_hazard.c. Take the lines of this node from all threads of the process. */
 void fab_hazard_forget(struct fab_node *node);

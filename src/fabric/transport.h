@@ -17,8 +17,9 @@
 struct fab_transport_ops {
     const char *name;
 
-    /* Append a description for each usable port to nics[0..cap) and return their number. No
-     * hardware is not an error. Leaves nothing allocated, touches no other process. */
+    /* Append a description for each usable port to nics[0..cap) and return their number, or the
+     * status of a setting that names what is not there. No hardware is not an error. Leaves nothing
+     * allocated but verdicts on ports (fab_port_judge), touches no other process. */
     int (*probe)(struct fab *fabric, struct fab_nic *nics, int cap);
     /* Bring one port up: the engine can register memory, open endpoints and progress; limits are
      * final; fab_engine_init has been called. On failure nothing remains. */
@@ -67,6 +68,8 @@ void fab_no_rkey_close(struct fab_ep *ep, struct fab_rkey *rkey);
 /* The transports of this build (fabric.c). */
 extern const struct fab_transport_ops fab_self_ops;
 extern const struct fab_transport_ops fab_shm_ops;
+extern const struct fab_transport_ops fab_ofi_ops; /* where configure found libfabric */
+const char *fab_ofi_version(void);                 /* of libfabric, as it is loaded */
 
 /* A transport there is a verdict for, whether this build has it or not. */
 struct fab_known {
@@ -84,11 +87,19 @@ struct fab_choice {
     bool is_forced; /* the user wrote the list: each of its transports must start */
 };
 
-/* fab_open, with a table of transports as argument so that tests may bring their own. */
+/* fab_open and fab_open_networks, with a table of transports as argument so that tests may bring
+ * their own. */
 int fab_open_choice(struct fab *fabric, const struct fab_choice *choice,
                     struct fab_node *node) ORL_MUST_CHECK;
+int fab_open_networks_choice(struct fab *fabric, const struct fab_choice *choice) ORL_MUST_CHECK;
 
 /* ---------------------------------------------------------------- offered to transports */
+
+/* Enter a verdict on a port in the fabric's list, for oriel-info and for errors; it replaces an
+ * earlier one on a port of that transport, name and provider. The list has an end: what is beyond
+ * FAB_PORTS_MAX is dropped. */
+void fab_port_judge(struct fab *fabric, const struct fab_nic *nic, enum fab_verdict_state state,
+                    const char *format, ...) ORL_PRINTF(4, 5);
 
 /* Fill the common part; call first in open. */
 void fab_engine_init(struct fab_engine *engine, const struct fab_transport_ops *ops,

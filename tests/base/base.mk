@@ -20,7 +20,8 @@ criterion_tests += \
     %D%/test_strbuf \
     %D%/test_sys \
     %D%/test_sys_segment \
-    %D%/test_trace
+    %D%/test_trace \
+    %D%/test_wheel
 
 # What only debug builds check is tested in all builds, on files of its own compiled that way.
 %C%_test_lock_SOURCES        = %D%/test_lock.c src/base/lock.c

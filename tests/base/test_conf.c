@@ -57,7 +57,7 @@ Test(conf, defaults)
     cr_assert_str_eq(orl_conf.log, "warn");
     cr_assert_eq(orl_conf.boot, ORL_CONF_BOOT_AUTO);
     cr_assert_eq(orl_conf.boot_timeout, UINT64_C(30000000000));
-    cr_assert_str_eq(orl_conf.transports, "self,shm");
+    cr_assert_str_eq(orl_conf.transports, "self,shm,ofi");
     cr_assert_eq(orl_conf.shm_size, 0);
     cr_assert_eq(orl_conf.shm_copy, ORL_CONF_SHM_COPY_AUTO);
     cr_assert_eq(orl_conf.spin_time, 2000);
@@ -161,10 +161,32 @@ Test(conf, lists)
     cr_assert_eq(load_with("ORIEL_TRANSPORTS", "shm"), ORL_OK);
     cr_assert_not(orl_conf_list_has(orl_conf.transports, "self"));
     cr_assert_eq(load_with("ORIEL_TRANSPORTS", "shm,verbs"), ORL_ERR_CONF);
-    cr_assert_not_null(strstr(orl_last_error(), "valid: a list of self, shm"));
+    cr_assert_not_null(strstr(orl_last_error(), "valid: a list of self, shm, ofi"));
     cr_assert_eq(load_with("ORIEL_TRANSPORTS", "shm,shm"), ORL_ERR_CONF);
     cr_assert_eq(load_with("ORIEL_TRANSPORTS", "shm self"), ORL_ERR_CONF);
     cr_assert_eq(load_with("ORIEL_TRANSPORTS", "shm,"), ORL_ERR_CONF);
+    cr_assert_eq(load_with("ORIEL_TRANSPORTS", "self,ofi"), ORL_OK);
+    cr_assert(orl_conf_list_has(orl_conf.transports, "ofi"));
+}
+
+/* What the words mean is the business of who uses them. */
+Test(conf, texts)
+{
+    char long_text[300];
+
+    memset(long_text, 'a', sizeof(long_text));
+    long_text[255] = '\0';
+    cr_assert_eq(load_with("ORIEL_NICS", "eth*,^eth1"), ORL_OK);
+    cr_assert_str_eq(orl_conf.nics, "eth*,^eth1");
+    cr_assert_eq(load_with("ORIEL_NICS", long_text), ORL_OK);
+    cr_assert_str_eq(orl_conf.nics, long_text);
+    long_text[255] = 'a';
+    long_text[256] = '\0';
+    cr_assert_eq(load_with("ORIEL_NICS", long_text), ORL_ERR_CONF);
+    cr_assert_eq(load_with("ORIEL_OFI_PROVIDER", "tcp;ofi_rxm"), ORL_OK);
+    cr_assert_str_eq(orl_conf.ofi_provider, "tcp;ofi_rxm");
+    cr_assert_eq(load_with("ORIEL_OFI_PROVIDER", ""), ORL_OK);
+    cr_assert_str_eq(orl_conf.ofi_provider, "");
 }
 
 Test(conf, errors_name_variable_value_and_range)
@@ -269,7 +291,7 @@ Test(conf, sound_settings_survive_wrong_ones)
     orl_conf_load_sound();
     cr_assert_eq(orl_conf.spin_time, UINT64_C(2000));
     cr_assert_eq(orl_conf.boot_timeout, UINT64_C(7000000000));
-    cr_assert_str_eq(orl_conf.transports, "self,shm");
+    cr_assert_str_eq(orl_conf.transports, "self,shm,ofi");
     setenv("ORIEL_SPIN_TIME", "3us", 1);
     cr_assert_eq(orl_conf_load(), ORL_OK, "it did not count as loaded");
     cr_assert_eq(orl_conf.spin_time, UINT64_C(3000));

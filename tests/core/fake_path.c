@@ -119,9 +119,14 @@ void fake_path_init(struct fake_path *fake, int rank)
     (void)snprintf(fake->ep.label, sizeof(fake->ep.label), "rank %d on fake", rank);
     fake->path.rank = rank;
     fake->path.ep = &fake->ep;
+    fake->path.nrails = 1;
+    atomic_init(&fake->path.rail[0].ep, &fake->ep);
+    fake->path.rail[0].engine = &engine;
     fake->remote.magic = CORE_REMOTE_MAGIC;
     fake->remote.access = ORIEL_ACCESS_READ | ORIEL_ACCESS_WRITE | ORIEL_ACCESS_ATOMIC;
     fake->remote.key.bytes = FAKE_BYTES;
+    fake->remote.keys = &fake->remote.key;
+    fake->remote.rails = 1;
     fake->remote.owner = rank;
     fake->remote.peer = &core.peers[rank];
     fake->remote.path = &fake->path;

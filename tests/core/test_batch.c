@@ -10,6 +10,7 @@
 #include "base/crc.h"
 #include "oriel.h"
 #include "tests/core/memories.h"
+#include "tests/core/over.h"
 #include "tests/t.h"
 
 TestSuite(batch, .timeout = 60);
@@ -28,7 +29,7 @@ static int puts_and_gets(int rank, void *arg)
 
     (void)arg;
     open_memory(rank);
-    t_check(is_mapped(remote[MAPPED][(rank + 1) % RANKS]));
+    t_check(is_mapped(remote[MAPPED][(rank + 1) % RANKS]) == !is_over_network());
     t_check(!is_mapped(remote[PRIVATE][(rank + 1) % RANKS]));
     opts.results = results;
     for (uint64_t round = 0; round < 20; round++) {
@@ -72,6 +73,12 @@ static int puts_and_gets(int rank, void *arg)
 /* covers: I1 K5 O1 */
 Test(batch, puts_and_gets_of_both_memories)
 {
+    cr_assert_eq(t_job(RANKS, puts_and_gets, NULL), 0);
+}
+
+Test(batch, puts_and_gets_over_a_network)
+{
+    over_network();
     cr_assert_eq(t_job(RANKS, puts_and_gets, NULL), 0);
 }
 
@@ -147,6 +154,12 @@ Test(batch, atomics_and_notifies)
     cr_assert_eq(t_job(RANKS, atomics_and_notifies, NULL), 0);
 }
 
+Test(batch, atomics_and_notifies_over_a_network)
+{
+    over_network();
+    cr_assert_eq(t_job(RANKS, atomics_and_notifies, NULL), 0);
+}
+
 /* One of the targets is released: its operations end with GONE, the others are done. */
 static int one_is_gone(int rank, void *arg)
 {
@@ -191,5 +204,11 @@ static int one_is_gone(int rank, void *arg)
 /* covers: D8 I6 */
 Test(batch, an_operation_on_released_memory_fails_alone)
 {
+    cr_assert_eq(t_job(RANKS, one_is_gone, NULL), 0);
+}
+
+Test(batch, an_operation_on_released_memory_fails_alone_over_a_network)
+{
+    over_network();
     cr_assert_eq(t_job(RANKS, one_is_gone, NULL), 0);
 }

@@ -270,23 +270,3 @@ Test(boot_card, exit_codes_of_an_abort)
         cr_assert_eq(t_child(abort_with, (int[]){ 5, is_open }), 5);
     }
 }
-
-/* ---------------------------------------------------------------- cards on the wire */
-
-Test(boot_card, cards_survive_the_wire_and_are_cut)
-{
-    struct core_record in = { .rank = 3, .hostname = "here", .status = ORIEL_ERR_CONF };
-    struct core_record out;
-    unsigned char bytes[CORE_RECORD_BYTES];
-    memset(in.text, 'x', sizeof(in.text)); /* without an end */
-    size_t n = core_record_encode(&in, bytes, sizeof(bytes));
-    cr_assert(n > 0 && n <= sizeof(bytes));
-    cr_assert_eq(core_record_decode(bytes, n, &out), 0);
-    cr_assert_eq(out.status, ORIEL_ERR_CONF);
-    cr_assert_eq(strlen(out.text), sizeof(in.text) - 1);
-    in.status = 0;
-    size_t healthy = core_record_encode(&in, bytes, sizeof(bytes));
-    cr_assert_lt(healthy, n, "a healthy record carries no text");
-    cr_assert_eq(core_record_decode(bytes, healthy, &out), 0);
-    cr_assert_str_eq(out.text, "");
-}

@@ -101,6 +101,7 @@ CALL(counter_query, oriel_counter_query(0, NULL))
 CALL(setting_query, oriel_setting_query(0, NULL))
 CALL(settings_print, oriel_settings_print(ORIEL_FORM_TEXT, NULL, 0, NULL))
 CALL(transport_query, oriel_transport_query(0, NULL))
+CALL(nic_query, oriel_nic_query(0, NULL))
 CALL(fact_query, oriel_fact_query(0, NULL))
 
 static const struct row {
@@ -163,6 +164,7 @@ static const struct row {
     ROW(counter_query, INVAL, INVAL, FINE),
     ROW(setting_query, INVAL, INVAL, FINE),
     ROW(settings_print, INVAL, INVAL, FINE),
+    ROW(nic_query, INVAL, INVAL, FINE),
     ROW(transport_query, INVAL, INVAL, FINE),
     ROW(fact_query, INVAL, INVAL, FINE),
     ROW(finalize, STATE, FINE, FINE), /* last: it ends the job */
@@ -318,11 +320,11 @@ static int foreign_key(int rank, void *arg)
     (void)arg;
     fill(&h);
     t_check_ok(oriel_wait(&h.request, NULL));
-    memcpy(h.token + 40, "tcp\0\0\0\0", 8); /* the first key's transport */
+    h.token[40] = 3; /* the first key's engine: a network in place of this host's memory */
     crc = orl_crc32c(0, h.token, h.bytes - 4);
     memcpy(h.token + h.bytes - 4, &crc, 4);
     t_check_eq(oriel_token_open(h.token, h.bytes, &h.remote), ORIEL_ERR_UNSUPP);
-    t_check(strstr(oriel_error_detail(), "no key for transport shm") != NULL);
+    t_check(strstr(oriel_error_detail(), "none of them for shm") != NULL);
     return 0;
 }
 

@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,7 +163,10 @@ static int verdicts(int rank, void *arg)
     t_check(strcmp(transport("self").reason, "a rank's own memory") == 0);
     t_check_eq(transport("shm").state, ORIEL_TRANSPORT_CHOSEN);
     t_check(strcmp(transport("shm").reason, "3 ranks on this host") == 0);
-    t_check_eq(transport("libfabric").state, ORIEL_TRANSPORT_ABSENT);
+    if (transport("ofi").state != ORIEL_TRANSPORT_ABSENT) {
+        t_check_eq(transport("ofi").state, ORIEL_TRANSPORT_IDLE);
+        t_check(strcmp(transport("ofi").reason, "not needed: all 3 ranks are on this host") == 0);
+    }
     t_check_ok(oriel_finalize());
     return 0;
 }
@@ -188,11 +192,106 @@ Test(info, transports_say_why)
     cr_assert_eq(t_ranks(1, left_out, NULL), 0);
 }
 
+/* ---------------------------------------------------------------- ports */
+
+/* How many there are; each must be told of in words. */
+static size_t count_nics(void)
+{
+    struct oriel_nic_info info = { .size = sizeof(info) };
+    size_t n = 0;
+
+    for (; oriel_nic_query(n, &info) == 0; n++) {
+        t_check(info.name[0] != '\0' && strcmp(info.transport, "ofi") == 0);
+        t_check(strlen(info.reason) > 3 && info.pci != NULL && info.provider != NULL);
+        t_check(info.state >= ORIEL_TRANSPORT_ABSENT && info.state <= ORIEL_TRANSPORT_CHOSEN);
+        t_check((info.address[0] == '\0') == (info.network[0] == '\0') || info.provider[0] != '\0');
+        t_check(info.message_max == 0 || info.state == ORIEL_TRANSPORT_CHOSEN);
+    }
+    t_check_eq(oriel_nic_query(n + 1, &info), ORIEL_ERR_RANGE);
+    info.size--;
+    t_check_eq(oriel_nic_query(0, &info), ORIEL_ERR_INVAL);
+    t_check_eq(oriel_nic_query(0, NULL), ORIEL_ERR_INVAL);
+    return n;
+}
+
+static bool has_ofi(void)
+{
+    return transport("ofi").state != ORIEL_TRANSPORT_ABSENT;
+}
+
+/* Before the start, in a job that needs no network, and after the end: nothing is open, and what
+ * would be used is known all the same. */
+static int considered(int rank, void *arg)
+{
+    struct oriel_nic_info info = { .size = sizeof(info) };
+    size_t n;
+
+    (void)rank;
+    (void)arg;
+    if (!has_ofi()) {
+        t_check_eq(oriel_nic_query(0, &info), ORIEL_ERR_RANGE);
+        return 0;
+    }
+    n = count_nics();
+    t_check(n >= 1); /* there is a loopback everywhere */
+    t_check_ok(oriel_init(NULL));
+    t_check_eq(count_nics(), n);
+    for (size_t i = 0; oriel_nic_query(i, &info) == 0; i++) {
+        t_check(info.state != ORIEL_TRANSPORT_CHOSEN);
+    }
+    t_check_ok(oriel_finalize());
+    t_check_eq(count_nics(), n);
+    return 0;
+}
+
+/* covers: L6 */
+Test(info, ports_are_considered_without_opening)
+{
+    cr_assert_eq(t_ranks(2, considered, NULL), 0);
+}
+
+static int malformed_nics(int rank, void *arg)
+{
+    struct oriel_nic_info info = { .size = sizeof(info) };
+
+    (void)rank;
+    (void)arg;
+    setenv("ORIEL_NICS", "lo,,", 1);
+    t_check_eq(oriel_init(NULL), ORIEL_ERR_CONF);
+    t_check(strstr(oriel_error_detail(), "ORIEL_NICS") != NULL);
+    t_check(strstr(oriel_error_detail(), "character 4") != NULL);
+    t_check(oriel_nic_query(0, &info) != 0);
+    return 0;
+}
+
+static int wrong_nics(int rank, void *arg)
+{
+    struct oriel_nic_info info = { .size = sizeof(info) };
+
+    (void)rank;
+    (void)arg;
+    setenv("ORIEL_NICS", "nowhere0", 1);
+    if (has_ofi()) {
+        t_check_ok(oriel_nic_query(0, &info)); /* what there is, for whoever asks why */
+        t_check(info.state != ORIEL_TRANSPORT_CHOSEN);
+        t_check(strstr(info.reason, "ORIEL_NICS names others") != NULL);
+    }
+    return 0;
+}
+
+/* covers: F10 */
+Test(info, wrong_ports_are_an_error_and_can_be_looked_at)
+{
+    cr_assert_eq(t_ranks(1, malformed_nics, NULL), 0);
+    cr_assert_eq(t_ranks(1, wrong_nics, NULL), 0);
+}
+
 /* ---------------------------------------------------------------- facts */
 
 static int facts(int rank, void *arg)
 {
-    static const char *const groups[] = { "build", "topology", "limits", "job", "collectives" };
+    static const char *const groups[] = { "build", "topology",    "limits",
+                                          "job",   "collectives", "network" };
     struct oriel_fact f = { .size = sizeof(f) };
     unsigned seen = 0;
 
@@ -204,17 +303,17 @@ static int facts(int rank, void *arg)
     for (size_t i = 0; oriel_fact_query(i, &f) == 0; i++) {
         unsigned group = 0;
 
-        while (group < 5 && strcmp(f.group, groups[group]) != 0) {
+        while (group < 6 && strcmp(f.group, groups[group]) != 0) {
             group++;
         }
-        t_check(group < 5);
+        t_check(group < 6);
         seen |= 1u << group;
         t_check(strlen(f.name) > 2 && strlen(f.value) > 0 && strlen(f.text) > 0);
         t_check(strcmp(f.value, "unknown") != 0 || strcmp(f.group, "build") == 0 ||
                 strstr(f.text, "hwloc does not tell") != NULL);
         t_check(f.unit != NULL || f.number == 0);
     }
-    t_check_eq(seen, 31);
+    t_check_eq(seen, 63);
     t_check_eq(fact("ranks").number, 2);
     t_check(strcmp(fact("ranks").unit, "ranks") == 0);
     t_check(strcmp(fact("bootstrap").value, "local") == 0);

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/boot/boot.h"
 #include "oriel.h"
 #include "tests/t.h"
 
@@ -268,30 +267,4 @@ static int introspection(int rank, void *arg)
 Test(init, introspection)
 {
     cr_assert_eq(t_ranks(1, introspection, NULL), 0);
-}
-
-/* Records come from other processes: every damage is refused. */
-Test(init, bootstrap_records_round_trip_and_damage)
-{
-    struct core_record in = {
-        .version = CORE_WIRE_VERSION, .rank = 7, .hostname = "here", .nonce = 99
-    };
-    struct core_record out;
-    unsigned char bytes[CORE_RECORD_BYTES];
-    unsigned char copy[CORE_RECORD_BYTES];
-    size_t n = core_record_encode(&in, bytes, sizeof(bytes));
-    cr_assert_gt(n, 0);
-    cr_assert_eq(core_record_encode(&in, copy, n - 1), 0);
-    cr_assert_eq(core_record_decode(bytes, n, &out), 0);
-    cr_assert_eq(out.rank, 7);
-    cr_assert_eq(out.nonce, 99);
-    cr_assert_str_eq(out.hostname, "here");
-    for (size_t bit = 0; bit < 8 * n; bit++) {
-        memcpy(copy, bytes, n);
-        copy[bit / 8] ^= (unsigned char)(1u << (bit % 8));
-        cr_assert_eq(core_record_decode(copy, n, &out), ORIEL_ERR_BOOT, "bit %zu", bit);
-    }
-    for (size_t length = 0; length < n; length++) {
-        cr_assert_eq(core_record_decode(bytes, length, &out), ORIEL_ERR_BOOT);
-    }
 }

@@ -13,6 +13,7 @@
 #include "core/path/progress.h"
 #include "oriel.h"
 #include "tests/core/memories.h"
+#include "tests/core/over.h"
 #include "tests/t.h"
 
 TestSuite(posted, .timeout = 60);
@@ -57,6 +58,12 @@ static int many(int rank, void *arg)
 /* covers: H3 */
 Test(posted, more_than_fit_at_once)
 {
+    cr_assert_eq(t_ranks(RANKS, many, NULL), 0);
+}
+
+Test(posted, more_than_fit_at_once_over_a_network)
+{
+    over_network();
     cr_assert_eq(t_ranks(RANKS, many, NULL), 0);
 }
 
@@ -120,6 +127,12 @@ Test(posted, a_target_that_does_not_answer)
     cr_assert_eq(t_ranks(RANKS, no_answer, NULL), 0);
 }
 
+Test(posted, a_target_that_does_not_answer_over_a_network)
+{
+    over_network();
+    cr_assert_eq(t_ranks(RANKS, no_answer, NULL), 0);
+}
+
 /* Threads of one rank with requests of their own on memory that another rank's agent serves. */
 static void *work(void *arg)
 {
@@ -172,5 +185,11 @@ static int threads(int rank, void *arg)
 /* covers: P1 */
 Test(posted, several_threads)
 {
+    cr_assert_eq(t_job(RANKS, threads, NULL), 0);
+}
+
+Test(posted, several_threads_over_a_network)
+{
+    over_network();
     cr_assert_eq(t_job(RANKS, threads, NULL), 0);
 }

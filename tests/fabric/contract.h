@@ -42,8 +42,10 @@ struct ct_row {
     const char *name;
     const char *transports;           /* list for fab_open; its last name is the engine used */
     const char *copy;                 /* value of ORIEL_SHM_COPY, NULL where it means nothing */
+    const char *provider;             /* value of ORIEL_OFI_PROVIDER, likewise */
     void (*open)(struct ct_rig *rig); /* makes the two fabrics, or one that talks to itself */
     unsigned flags;                   /* enum ct_row_flags */
+    size_t lost;                      /* heap bytes that a library below loses with each rig */
 };
 
 extern const struct ct_row ct_rows[];
@@ -134,12 +136,15 @@ struct ct_rig {
 void ct_open_loop(struct ct_rig *rig);      /* one fabric, endpoints lead back to it */
 void ct_open_loop_node(struct ct_rig *rig); /* the same, with a node of one rank */
 void ct_open_node(struct ct_rig *rig);      /* two local ranks of one node in this process */
+void ct_open_network(struct ct_rig *rig);   /* two fabrics that share nothing */
 
 /* Open fabrics, endpoints and handlers. On a finding the rig is left as it is. */
 void ct_rig_open(struct ct_rig *rig, const struct ct_row *row);
 /* Flush, close all. Does nothing after a finding: the process ends anyway. */
 void ct_rig_close(struct ct_rig *rig);
 bool ct_ep_open(struct ct_side *from, struct ct_side *to, const char *label, struct fab_ep **ep);
+/* The settings of a row. */
+void ct_load_settings(const struct ct_row *row);
 /* Settings of the row, then one fabric over node. */
 bool ct_side_open(struct ct_side *side, const struct ct_row *row, struct fab_node *node);
 

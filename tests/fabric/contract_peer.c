@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rig whose side b is a child process, so that it can be killed. Parent and child exchange the
- * node's ticket, addresses and a key over a socket pair. Only node transports have one so far.
+ * node's ticket, where they share one, addresses and a key over a socket pair.
  */
 #include "contract.h"
 
@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "base/conf.h"
 
 /* What the child tells when it is ready. */
 struct peer_card {
@@ -28,6 +26,11 @@ static void swallow(void *user, struct fab_rx *rx)
 {
     (void)user;
     (void)rx;
+}
+
+static bool has_node(const struct ct_rig *rig)
+{
+    return rig->row->open != ct_open_network;
 }
 
 static bool exchange(int fd, const void *out, size_t out_bytes, void *in, size_t in_bytes)
@@ -63,8 +66,10 @@ static _Noreturn void child(struct ct_rig *rig, enum ct_peer_mode mode, size_t b
 
     memset(&card, 0, sizeof card);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (!exchange(fd, NULL, 0, &ticket, sizeof ticket) || fab_node_attach(&node, &ticket) != 0 ||
-        fab_node_join(node, 1, 1) != 0 || !ct_side_open(&rig->b, rig->row, node)) {
+    if (!exchange(fd, NULL, 0, &ticket, sizeof ticket) ||
+        (has_node(rig) &&
+         (fab_node_attach(&node, &ticket) != 0 || fab_node_join(node, 1, 1) != 0)) ||
+        !ct_side_open(&rig->b, rig->row, node)) {
         _exit(1);
     }
     fab_handler_set(rig->b.fab, CT_MSG_B, swallow, NULL);
@@ -87,9 +92,13 @@ static void parent_open(struct ct_rig *rig, struct ct_mem *mem)
     struct fab_node_ticket ticket;
     struct fab_node *node = NULL;
     struct peer_card card;
-    int rc = fab_node_create(&node, 2, 4712, 64 * CT_MIB, &ticket);
+    int rc = 0;
 
-    rc = rc != 0 ? rc : fab_node_join(node, 0, 0);
+    memset(&ticket, 0, sizeof ticket);
+    if (has_node(rig)) {
+        rc = fab_node_create(&node, 2, 4712, 64 * CT_MIB, &ticket);
+        rc = rc != 0 ? rc : fab_node_join(node, 0, 0);
+    }
     if (!ct_check(rc == 0, "node: %s: %s", orl_status_name(rc), orl_last_error()) ||
         !ct_side_open(&rig->a, rig->row, node) ||
         !ct_check(exchange(rig->peer_socket, &ticket, sizeof ticket, &card, sizeof card),
@@ -110,10 +119,8 @@ void ct_peer_open(struct ct_rig *rig, const struct ct_row *row, enum ct_peer_mod
     memset(rig, 0, sizeof *rig);
     memset(mem, 0, sizeof *mem);
     rig->row = row;
-    if (row->copy != NULL) {
-        (void)setenv("ORIEL_SHM_COPY", row->copy, 1);
-    }
-    if (!ct_check(orl_conf_load() == 0, "settings: %s", orl_last_error()) ||
+    ct_load_settings(row);
+    if (!ct_is_fine() ||
         !ct_check(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0, "no socket pair")) {
         return;
     }

@@ -6,8 +6,6 @@
  */
 #include "contract.h"
 
-#include <dirent.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +15,14 @@
 #define ARENA_BYTES (64 * CT_MIB)
 
 const struct ct_row ct_rows[] = {
-    { "self", "self", NULL, ct_open_loop, 0 },
-    { "self-node", "self", NULL, ct_open_loop_node, 0 },
-    { "shm-direct", "shm", "auto", ct_open_node, CT_ROW_ARENA | CT_ROW_FORK },
-    { "shm-cma", "shm", "cma", ct_open_node, CT_ROW_FORK },
-    { "shm-ring", "shm", "ring", ct_open_node, CT_ROW_FORK },
+    { "self", "self", NULL, NULL, ct_open_loop, 0, 0 },
+    { "self-node", "self", NULL, NULL, ct_open_loop_node, 0, 0 },
+    { "shm-direct", "shm", "auto", NULL, ct_open_node, CT_ROW_ARENA | CT_ROW_FORK, 0 },
+    { "shm-cma", "shm", "cma", NULL, ct_open_node, CT_ROW_FORK, 0 },
+    { "shm-ring", "shm", "ring", NULL, ct_open_node, CT_ROW_FORK, 0 },
+    { "ofi", "ofi", NULL, "net", ct_open_network, CT_ROW_FORK, 4096 },
+    { "ofi-rxm", "ofi", NULL, "tcp;ofi_rxm", ct_open_network, CT_ROW_FORK, 4096 },
+    { "ofi-strict", "ofi", NULL, "strict", ct_open_network, CT_ROW_FORK, 4096 },
 };
 const size_t ct_nrows = sizeof ct_rows / sizeof ct_rows[0];
 
@@ -41,6 +42,22 @@ const struct ct_row *ct_row_find(const char *name)
 
 /* ---------------------------------------------------------------- sides */
 
+/* An engine is named after its port; of several of one transport any will do. */
+static struct fab_engine *first_of(const struct fab *fabric, const char *transport)
+{
+    const size_t n = strlen(transport);
+    unsigned i;
+
+    for (i = 0; i < fabric->nengines; i++) {
+        const char *name = fabric->engine[i]->name;
+
+        if (strncmp(name, transport, n) == 0 && (name[n] == '\0' || name[n] == ':')) {
+            return fabric->engine[i];
+        }
+    }
+    return NULL;
+}
+
 bool ct_side_open(struct ct_side *side, const struct ct_row *row, struct fab_node *node)
 {
     const char *last = strrchr(row->transports, ',');
@@ -52,7 +69,7 @@ bool ct_side_open(struct ct_side *side, const struct ct_row *row, struct fab_nod
         return false;
     }
     side->fab = &side->fabric;
-    side->engine = fab_engine_find(side->fab, last == NULL ? row->transports : last + 1);
+    side->engine = first_of(side->fab, last == NULL ? row->transports : last + 1);
     if (!ct_check(side->engine != NULL, "the fabric has no engine %s", row->transports)) {
         return false;
     }
@@ -62,12 +79,26 @@ bool ct_side_open(struct ct_side *side, const struct ct_row *row, struct fab_nod
     return true;
 }
 
-static void load_settings(const struct ct_row *row)
+/* Where this build has the provider that enforces the contract of EFA. */
+static void find_strict(void)
+{
+    const char *build = getenv("top_builddir");
+    char path[4096];
+
+    (void)snprintf(path, sizeof path, "%s/tests/fake/strict/.libs", build == NULL ? "." : build);
+    (void)setenv("FI_PROVIDER_PATH", path, 0);
+}
+
+void ct_load_settings(const struct ct_row *row)
 {
     int rc;
 
     if (row->copy != NULL) {
         (void)setenv("ORIEL_SHM_COPY", row->copy, 1);
+    }
+    if (row->provider != NULL) {
+        (void)setenv("ORIEL_OFI_PROVIDER", row->provider, 1);
+        find_strict();
     }
     rc = orl_conf_load();
     ct_check(rc == 0, "settings: %s", orl_last_error());
@@ -75,7 +106,7 @@ static void load_settings(const struct ct_row *row)
 
 void ct_open_loop(struct ct_rig *rig)
 {
-    load_settings(rig->row);
+    ct_load_settings(rig->row);
     if (ct_side_open(&rig->a, rig->row, NULL)) {
         rig->b.fab = rig->a.fab;
         rig->b.engine = rig->a.engine;
@@ -89,7 +120,7 @@ void ct_open_loop_node(struct ct_rig *rig)
     struct fab_node *node = NULL;
     int rc;
 
-    load_settings(rig->row);
+    ct_load_settings(rig->row);
     rc = fab_node_create(&node, 1, 4711, ARENA_BYTES, &ticket);
     rc = rc != 0 ? rc : fab_node_join(node, 0, 0);
     if (!ct_check(rc == 0, "node: %s: %s", orl_status_name(rc), orl_last_error())) {
@@ -109,7 +140,7 @@ void ct_open_node(struct ct_rig *rig)
     struct fab_node *second = NULL;
     int rc;
 
-    load_settings(rig->row);
+    ct_load_settings(rig->row);
     rc = fab_node_create(&first, 2, 4711, ARENA_BYTES, &ticket);
     rc = rc != 0 ? rc : fab_node_attach(&second, &ticket);
     rc = rc != 0 ? rc : fab_node_join(first, 0, 0);
@@ -120,6 +151,14 @@ void ct_open_node(struct ct_rig *rig)
     fab_node_unlink(first);
     if (ct_side_open(&rig->a, rig->row, first)) {
         (void)ct_side_open(&rig->b, rig->row, second);
+    }
+}
+
+void ct_open_network(struct ct_rig *rig)
+{
+    ct_load_settings(rig->row);
+    if (ct_side_open(&rig->a, rig->row, NULL)) {
+        (void)ct_side_open(&rig->b, rig->row, NULL);
     }
 }
 
@@ -146,6 +185,16 @@ static void set_handlers(struct ct_rig *rig, struct fab *fabric)
     fab_handler_set(fabric, CT_MSG_B, ct_on_message, &rig->inbox_b);
 }
 
+/* Cases count files and heap, and look at states: what a connection takes is there before. */
+static bool is_connected(void *arg)
+{
+    const struct ct_rig *rig = arg;
+
+    return atomic_load(&rig->ab->state) != FAB_EP_CONNECTING &&
+           atomic_load(&rig->ab2->state) != FAB_EP_CONNECTING &&
+           atomic_load(&rig->ba->state) != FAB_EP_CONNECTING;
+}
+
 void ct_rig_open(struct ct_rig *rig, const struct ct_row *row)
 {
     memset(rig, 0, sizeof *rig);
@@ -156,9 +205,12 @@ void ct_rig_open(struct ct_rig *rig, const struct ct_row *row)
     }
     set_handlers(rig, rig->a.fab);
     set_handlers(rig, rig->b.fab);
-    (void)(ct_ep_open(&rig->a, &rig->b, "rank 1 on b", &rig->ab) &&
-           ct_ep_open(&rig->a, &rig->b, "rank 1 again", &rig->ab2) &&
-           ct_ep_open(&rig->b, &rig->a, "rank 0 on a", &rig->ba));
+    if (ct_ep_open(&rig->a, &rig->b, "rank 1 on b", &rig->ab) &&
+        ct_ep_open(&rig->a, &rig->b, "rank 1 again", &rig->ab2) &&
+        ct_ep_open(&rig->b, &rig->a, "rank 0 on a", &rig->ba)) {
+        ct_check(ct_until(rig, is_connected, rig), "no connection comes about");
+        ct_settle(rig);
+    }
 }
 
 static void end_ep(struct ct_rig *rig, struct fab_ep **ep)
@@ -308,48 +360,4 @@ void ct_mem_close(struct ct_mem *mem)
         free(mem->block);
     }
     memset(mem, 0, sizeof *mem);
-}
-
-/* ---------------------------------------------------------------- holdings */
-
-static size_t count_entries(const char *path)
-{
-    DIR *dir = opendir(path);
-    size_t n = 0;
-
-    while (dir != NULL && readdir(dir) != NULL) {
-        n++;
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
-    return n;
-}
-
-/* The sanitizers bring a malloc of their own, of which mallinfo knows nothing. */
-size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
-
-static size_t heap_in_use(void)
-{
-    if (__sanitizer_get_current_allocated_bytes != NULL) {
-        return __sanitizer_get_current_allocated_bytes();
-    }
-    return mallinfo2().uordblks + mallinfo2().hblkhd;
-}
-
-void ct_holdings_now(struct ct_holdings *holdings)
-{
-    FILE *maps = fopen("/proc/self/maps", "re");
-    size_t lines = 0;
-    int c;
-
-    while (maps != NULL && (c = fgetc(maps)) != EOF) {
-        lines += c == '\n';
-    }
-    if (maps != NULL) {
-        (void)fclose(maps);
-    }
-    holdings->maps = lines;
-    holdings->fds = count_entries("/proc/self/fd");
-    holdings->heap_bytes = heap_in_use();
 }

@@ -14,7 +14,8 @@ enum {
     FUZZ_READERS
 };
 
-#define FUZZ_KEY_AT 49 /* of the first key in a token: head 40, name 8, length 1 */
+#define FUZZ_RECORD_HEAD 16 /* of a bootstrap record: version, length, checksum */
+#define FUZZ_KEY_AT      49 /* of the first key in a token: head 40, name 8, length 1 */
 
 /* libFuzzer's entry. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

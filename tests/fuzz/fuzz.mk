@@ -11,7 +11,7 @@ fuzz: $(layers)
 	clang -std=c11 $(AM_CPPFLAGS) -I$(top_srcdir) $(FUZZ_CFLAGS) \
 	    $(srcdir)/%D%/fuzz_bytes.c -o %D%/fuzz_libfuzzer \
 	    $(patsubst %.la,%.a,$(join $(dir $(layers)),$(addprefix .libs/,$(notdir $(layers))))) \
-	    $(HWLOC_LIBS) $(PMIX_LIBS) -pthread
+	    $(HWLOC_LIBS) $(PMIX_LIBS) $(LIBFABRIC_LIBS) -pthread
 	%D%/fuzz_libfuzzer -max_total_time=$(FUZZ_SECONDS) -max_len=1024
 
 .PHONY: fuzz

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/conf.h"
+#include "base/crc.h"
 #include "core/boot/boot.h"
 #include "core/core.h"
 #include "core/path/peer.h"
@@ -59,13 +60,41 @@ static void read_key(const uint8_t *data, size_t size)
     }
 }
 
+static void check_card(const struct fab_card *card)
+{
+    if (card->bytes == 0 || card->bytes > sizeof(card->address) || card->tag[0] == 0 ||
+        strnlen(card->tag, sizeof(card->tag)) == sizeof(card->tag)) {
+        abort();
+    }
+}
+
+/* The checksum in the bytes is made to fit, else nothing behind it would ever be read. */
 static void read_record(const uint8_t *data, size_t size)
 {
+    uint8_t bytes[2048];
     struct core_record record;
-    if (core_record_decode(data, size, &record) == 0 &&
-        (strnlen(record.hostname, sizeof(record.hostname)) == sizeof(record.hostname) ||
-         strnlen(record.node.path, sizeof(record.node.path)) == sizeof(record.node.path))) {
+    if (size < FUZZ_RECORD_HEAD || size > sizeof(bytes)) {
+        (void)!core_record_decode(data, size, &record);
+        return;
+    }
+    memcpy(bytes, data, size);
+    uint32_t crc = orl_crc32c(0, bytes + FUZZ_RECORD_HEAD, size - FUZZ_RECORD_HEAD);
+    for (size_t i = 0; i < 4; i++) {
+        bytes[4 + i] = (uint8_t)(size >> (8 * i));
+        bytes[8 + i] = (uint8_t)(crc >> (8 * i));
+        bytes[12 + i] = 0;
+    }
+    if (core_record_decode(bytes, size, &record) != 0) {
+        return;
+    }
+    if (strnlen(record.hostname, sizeof(record.hostname)) == sizeof(record.hostname) ||
+        strnlen(record.node.path, sizeof(record.node.path)) == sizeof(record.node.path) ||
+        strnlen(record.text, sizeof(record.text)) == sizeof(record.text) ||
+        record.ncards > CORE_CARDS_MAX || record.leader > record.rank) {
         abort();
+    }
+    for (uint32_t i = 0; i < record.ncards; i++) {
+        check_card(&record.card[i]);
     }
 }
 
@@ -109,7 +138,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t fuzz_seed(unsigned reader, uint8_t *out, size_t capacity)
 {
     size_t bytes = 0;
-    struct core_record record = { .version = CORE_WIRE_VERSION, .rank = 3, .hostname = "host" };
+    struct core_record record = { .version = CORE_WIRE_VERSION,
+                                  .rank = 3,
+                                  .hostname = "host",
+                                  .ncards = 2,
+                                  .card = { { .tag = "ofi/net/1", .bytes = 24 },
+                                            { .tag = "ofi/efa/1", .mbps = 1000, .bytes = 40 } } };
     open_once();
     out[0] = (uint8_t)reader;
     switch (reader) {

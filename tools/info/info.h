@@ -24,7 +24,7 @@ enum info_form {
     INFO_JSON
 };
 
-#define INFO_COLUMNS_MAX 8
+#define INFO_COLUMNS_MAX 12
 
 struct info_column {
     const char *name;

@@ -42,6 +42,30 @@ static void copy_text(char *to, size_t capacity, const char *text)
     (void)snprintf(to, capacity, "%s", text);
 }
 
+static bool is_chosen(const char *transport)
+{
+    struct oriel_transport_info info = { .size = sizeof(info) };
+
+    for (size_t i = 0; oriel_transport_query(i, &info) == ORIEL_OK; i++) {
+        if (strcmp(info.name, transport) == 0) {
+            return info.state == ORIEL_TRANSPORT_CHOSEN;
+        }
+    }
+    return false;
+}
+
+/* The transport that leads to rank 0. */
+static const char *way_to_first(void)
+{
+    if (oriel_rank() == 0) {
+        return "self";
+    }
+    if (oriel_is_local(0) == 1 && is_chosen("shm")) {
+        return "shm";
+    }
+    return is_chosen("ofi") ? "ofi" : "none";
+}
+
 /* Fetch rank 0's bytes and look which way they came. */
 static void try_memory(struct info_rank *row, const struct ticket *ticket)
 {
@@ -57,10 +81,12 @@ static void try_memory(struct info_rank *row, const struct ticket *ticket)
     } else if (straight_bytes() > before) {
         copy_text(row->memory, sizeof(row->memory), "straight, by cross-memory attach");
         row->is_direct = 1;
+    } else if (strcmp(row->transport, "shm") != 0) {
+        copy_text(row->memory, sizeof(row->memory), "over the network");
     } else {
         copy_text(row->memory, sizeof(row->memory), "through rings, with the owner's help");
     }
-    row->is_tried = 1;
+    row->is_tried = strcmp(row->transport, "shm") == 0;
     (void)oriel_remote_close(remote);
 }
 
@@ -75,10 +101,7 @@ static void describe_me(struct info_rank *row)
     copy_text(row->host, sizeof(row->host), info_fact("topology", "host"));
     copy_text(cpus, sizeof(cpus), info_fact("topology", "cpus_allowed"));
     copy_text(row->cpus, sizeof(row->cpus), cpus);
-    copy_text(row->transport, sizeof(row->transport),
-              rank == 0                ? "self"
-              : oriel_is_local(0) == 1 ? "shm"
-                                       : "none");
+    copy_text(row->transport, sizeof(row->transport), way_to_first());
     copy_text(row->memory, sizeof(row->memory), rank == 0 ? "its own" : "not tried");
 }
 

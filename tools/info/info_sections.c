@@ -102,14 +102,15 @@ static void print_limits(struct info_doc *doc, const struct info_section *sectio
 
 /* ---------------------------------------------------------------- transports */
 
+static const char *const states[] = {
+    [ORIEL_TRANSPORT_ABSENT] = "absent", [ORIEL_TRANSPORT_DISABLED] = "not used",
+    [ORIEL_TRANSPORT_IDLE] = "idle",     [ORIEL_TRANSPORT_FAILED] = "failed",
+    [ORIEL_TRANSPORT_CHOSEN] = "chosen",
+};
+
 static void print_transports(struct info_doc *doc, const struct info_section *section,
                              const struct info_scene *scene)
 {
-    static const char *const states[] = {
-        [ORIEL_TRANSPORT_ABSENT] = "absent", [ORIEL_TRANSPORT_DISABLED] = "not used",
-        [ORIEL_TRANSPORT_IDLE] = "idle",     [ORIEL_TRANSPORT_FAILED] = "failed",
-        [ORIEL_TRANSPORT_CHOSEN] = "chosen",
-    };
     static const struct info_column columns[] = { { "name", false, false },
                                                   { "state", false, false },
                                                   { "reaches", false, false },
@@ -121,6 +122,62 @@ static void print_transports(struct info_doc *doc, const struct info_section *se
     for (size_t i = 0; oriel_transport_query(i, &info) == ORIEL_OK; i++) {
         const char *const cells[] = { info.name, states[info.state], info.level, info.reason };
         info_table_row(doc, cells);
+    }
+    info_table_end(doc);
+}
+
+/* ---------------------------------------------------------------- ports of networks */
+
+static const char *speed(char *text, uint64_t mbit_per_s)
+{
+    bool is_giga = mbit_per_s >= 1000;
+
+    (void)snprintf(text, NUMBER_BYTES, "%g %s", (double)mbit_per_s / (is_giga ? 1000 : 1),
+                   is_giga ? "Gbit/s" : "Mbit/s");
+    return mbit_per_s != 0 ? text : NULL;
+}
+
+static void add_nic(struct info_doc *doc, const struct oriel_nic_info *info)
+{
+    char words[NUMBER_BYTES];
+    char mbits[NUMBER_BYTES];
+    char message[NUMBER_BYTES];
+    char transfer[NUMBER_BYTES];
+    bool is_open = info->state == ORIEL_TRANSPORT_CHOSEN && info->message_max != 0;
+    bool is_bounded = is_open && info->transfer_max != UINT64_MAX;
+    const char *const cells[] = {
+        info->name,
+        states[info->state],
+        info->provider,
+        info->address,
+        info->network,
+        speed(words, info->mbit_per_s),
+        info->reason,
+        info->transport,
+        info->pci,
+        info->mbit_per_s != 0 ? decimal(mbits, info->mbit_per_s) : NULL,
+        is_open ? decimal(message, info->message_max) : NULL,
+        is_bounded ? decimal(transfer, info->transfer_max) : NULL,
+    };
+
+    info_table_row(doc, cells);
+}
+
+static void print_nics(struct info_doc *doc, const struct info_section *section,
+                       const struct info_scene *scene)
+{
+    static const struct info_column columns[] = {
+        { "name", false, false },     { "state", false, false },     { "provider", false, false },
+        { "address", false, false },  { "network", false, false },   { "speed", false, false },
+        { "reason", false, false },   { "transport", false, true },  { "pci", false, true },
+        { "mbit_per_s", true, true }, { "message_max", true, true }, { "transfer_max", true, true },
+    };
+    struct oriel_nic_info info = { .size = sizeof(info) };
+
+    (void)scene;
+    info_table_begin(doc, section->name, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; oriel_nic_query(i, &info) == ORIEL_OK; i++) {
+        add_nic(doc, &info);
     }
     info_table_end(doc);
 }
@@ -210,6 +267,8 @@ const struct info_section info_sections[] = {
     { "job", "launcher, bootstrap, ranks", false, print_facts },
     { "ranks", "each rank: host, process, CPUs, the way to rank 0", true, print_ranks },
     { "transports", "each transport: chosen or not, and why", false, print_transports },
+    { "nics", "each interface and card: chosen or not, and why", false, print_nics },
+    { "network", "libfabric, its provider and what that can do", false, print_facts },
     { "limits", "of the library and of this system", true, print_limits },
     { "collectives", "how collectives are done here", false, print_facts },
     { "settings", "each setting: value, where it comes from, default, range", false,

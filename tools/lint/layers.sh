@@ -85,8 +85,8 @@ $1 ~ /^src\/fabric\// {
         say("a header private to a transport")
     else if (in_transport && depth > 2 && to[2] != from[3])
         say("a header of another transport")
-    else if (in_transport && depth == 2 && path !~ /^fabric\/(fabric|transport|node)\.h$/)
-        say("but a transport sees only fabric.h, transport.h and node.h of the common files")
+    else if (in_transport && depth == 2 && path !~ /^fabric\/(fabric|transport|node|nics)\.h$/)
+        say("but a transport sees only fabric.h, transport.h, node.h and nics.h of the common files")
     next
 }
 

@@ -16,8 +16,9 @@
 #include "base/attr.h"
 #include "fabric/fabric.h"
 
-#define CORE_WIRE_VERSION 2
-#define CORE_RECORD_BYTES 512
+#define CORE_WIRE_VERSION 3
+#define CORE_CARDS_MAX    8 /* engines of one process that other hosts can reach */
+#define CORE_RECORD_BYTES 1408
 #define CORE_MASK_BYTES   32  /* affinity masks are folded to 256 CPUs */
 #define CORE_CARD_BYTES   208 /* of an error text that peers quote */
 
@@ -30,7 +31,13 @@ struct core_record {
     char hostname[32];             /* cut where longer */
     uint64_t nonce;                /* random: rank 0's tells this job from one of the same name */
     uint8_t cpus[CORE_MASK_BYTES]; /* CPUs this process may use */
+    int32_t pid;                   /* of this process, in its own pid namespace */
+    int32_t leader;                /* lowest rank of the node memory it shares; -1: none (no shm) */
+    uint64_t start_time;           /* of that pid: tells a reused one */
     struct fab_node_ticket node;   /* of the creator; pid 0 where this process made none */
+    uint32_t ncards;
+    struct fab_card card[CORE_CARDS_MAX]; /* its engines of networks; a card's place in this list is
+                                             the engine's number in tokens */
     /* An error card: this rank cannot start. Its peers end their start with its words. */
     int32_t status; /* 0: all is well */
     char text[CORE_CARD_BYTES];
@@ -45,6 +52,7 @@ struct core_boot_id {
 struct core_boot {
     const char *name;
     bool has_launcher; /* somebody started these ranks as one job, which ends as a whole */
+    bool is_pretence;  /* what it calls hosts is one machine: loopback leads everywhere */
     /* Connect. BOOT with the launcher's words on failure; UNSUPP when this bootstrap is not present
      * here (auto tries the next). */
     int (*open)(struct core_boot_id *id);
@@ -98,6 +106,8 @@ uint64_t core_boot_hash(const char *name);
  * says which rank it is before oriel_init. The group's memory is anonymous and shared. */
 struct core_boot_group;
 struct core_boot_group *core_boot_group_create(int size);
+/* Before any use: its ranks count as spread over so many hosts, in blocks or dealt out in turn. */
+void core_boot_group_spread(struct core_boot_group *group, int hosts, bool are_dealt);
 void core_boot_group_use(struct core_boot_group *group, int rank);
 void core_boot_group_free(struct core_boot_group *group);
 

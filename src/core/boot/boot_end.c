@@ -3,6 +3,7 @@
  * Ends of ranks that the launcher has told of; see boot_watch.h. Handed in by a thread of the
  * launcher's library, read by whoever waits: entries are claimed by a counter, filled, and then
  * published by their own flag. There is room for the first ones; a job that loses more has ended.
+ * Ends in good order, which may be many, leave half of it to the others.
  * And the words for all ends, told or seen.
  */
 #include <stdatomic.h>
@@ -52,6 +53,9 @@ void core_end_told(int rank, enum core_end_how how, int number)
 {
     struct core_end known;
     if (core_end_of(rank, &known) && (known.how != CORE_END_NORMAL || how == CORE_END_NORMAL)) {
+        return;
+    }
+    if (how == CORE_END_NORMAL && core_end_count() >= TOLD_MAX / 2) {
         return;
     }
     unsigned i = atomic_fetch_add(&ends.count, 1);

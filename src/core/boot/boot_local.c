@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two bootstraps without a launcher: a group of processes forked by one parent (tests, benchmarks),
- * which share a piece of anonymous memory, and the job of one rank.
+ * which share a piece of anonymous memory, and the job of one rank. A group may say that its ranks
+ * run on several hosts: then those of different ones share no node memory and see none of each
+ * other's processes once the start is over.
  *
  * The group's memory: each member says which process it is, so that the others notice its end. It
  * writes its own record and then the number of the fence it has
@@ -36,6 +38,8 @@ struct member {
 
 struct core_boot_group {
     int size;
+    int hosts;      /* the launcher's part: how many it says there are */
+    bool are_dealt; /* rank 1 is on the second host, or beside rank 0 */
     uint64_t job;
     struct member member[];
 };
@@ -57,6 +61,7 @@ struct core_boot_group *core_boot_group_create(int size)
     }
     struct core_boot_group *g = memory;
     g->size = size;
+    g->hosts = 1;
     if (orl_sys_random(&g->job, sizeof(g->job)) != 0) {
         g->job = orl_clock_kernel_ns();
     }
@@ -79,21 +84,42 @@ void core_boot_group_free(struct core_boot_group *g)
     }
 }
 
+void core_boot_group_spread(struct core_boot_group *g, int hosts, bool are_dealt)
+{
+    g->hosts = hosts < 1 ? 1 : hosts < g->size ? hosts : g->size;
+    g->are_dealt = are_dealt;
+}
+
+static int host_of(int rank)
+{
+    return group->are_dealt ? rank % group->hosts
+                            : (int)((int64_t)rank * group->hosts / group->size);
+}
+
 static int local_open(struct core_boot_id *id)
 {
     if (group == NULL) {
         return orl_fail(ORL_ERR_UNSUPP, "this process was not forked into a local group");
     }
-    id->rank = id->local = me;
-    id->size = id->nlocal = group->size;
+    id->rank = me;
+    id->size = group->size;
     id->job = group->job;
+    id->local = id->nlocal = 0;
+    for (int r = 0; r < group->size; r++) {
+        if (host_of(r) == host_of(me)) {
+            id->local += r < me;
+            id->nlocal++;
+        }
+    }
     return 0;
 }
 
 static int local_ranks(int *ranks)
 {
-    for (int i = 0; i < group->size; i++) {
-        ranks[i] = i;
+    for (int r = 0; r < group->size; r++) {
+        if (host_of(r) == host_of(me)) {
+            *ranks++ = r;
+        }
     }
     return 0;
 }
@@ -216,6 +242,7 @@ static void local_close(void)
 }
 
 const struct core_boot core_boot_local = { .name = "local",
+                                           .is_pretence = true,
                                            .open = local_open,
                                            .local_ranks = local_ranks,
                                            .put = local_put,

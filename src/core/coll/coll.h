@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives on world within one host: lines of flags for meeting, stages for data that does not
- * fit a line. This is the protocol: who writes what, and why nobody reads or writes too early.
+ * Collectives on world within one host (coll_hosts.h is for more): lines of flags for meeting,
+ * stages for data that does not fit a line. This is the protocol: who writes what, and why nobody
+ * reads or writes too early.
  *
  * Lines. Every rank has one line per level and parity; it alone writes it, the data first, then the
  * word `seq` with release. Readers load `seq` with acquire, then the data. A step is numbered by
@@ -86,6 +87,7 @@ struct coll_matrix {
     int me, nranks;
     int group;         /* ranks a leader combines; >= nranks: flat */
     bool crowded;      /* more ranks than CPUs: words name the CPU */
+    bool spans;        /* the job has ranks that are not in it; constant */
     bool wide_final;   /* some rank had no memory for wider pieces */
     uint64_t step;     /* all-to-all steps begun */
     uint64_t rooted;   /* rooted steps begun */
@@ -116,6 +118,12 @@ bool coll_need_is_met(const struct coll_need *need);
 /* One all-to-all step with at most FAB_FLAG_BYTES of operand. */
 int coll_exchange(struct coll_matrix *m, const char *call,
                   const struct coll_operand *x) ORL_MUST_CHECK;
+/* The same in two halves, between which rank 0 has the result of this host in recv (with bytes),
+ * and may put another in its place. */
+int coll_gather(struct coll_matrix *m, const char *call,
+                const struct coll_operand *x) ORL_MUST_CHECK;
+int coll_release(struct coll_matrix *m, const char *call,
+                 const struct coll_operand *x) ORL_MUST_CHECK;
 /* Any size, through the stages. element: bytes of one. */
 int coll_exchange_staged(struct coll_matrix *m, const char *call, const struct coll_operand *x,
                          uint64_t element) ORL_MUST_CHECK;
@@ -123,9 +131,22 @@ int coll_exchange_staged(struct coll_matrix *m, const char *call, const struct c
 int coll_spread(struct coll_matrix *m, const char *call, void *buffer, uint64_t bytes,
                 int root) ORL_MUST_CHECK;
 
-/* coll.c: the process's matrix, from init. */
+/* coll_world.c: the process's matrix and mailbox, from init, when its engines are open. */
 void core_coll_open(void);
-/* Finalize's meeting: wait until every living rank has come, at most timeout_ns. */
+/* Finalize's meeting: wait until every living rank has come, at most timeout_ns, and until what has
+ * been sent for it has arrived. No collective follows. */
 void core_coll_leave(int64_t timeout_ns);
+
+/* How the collectives of a job that spans hosts work, for facts. */
+struct core_coll_forms {
+    int hosts;
+    bool is_in_order;               /* false: allreduce goes from rank to rank, see coll_hosts.h */
+    uint64_t bcast_chain_from;      /* bytes; below: a tree. UINT64_MAX: never */
+    int allreduce_ranks;            /* that exchange operands between hosts */
+    bool allreduce_doubles;         /* they are many: doubling instead of all to all */
+    uint64_t allreduce_sliced_from; /* bytes; below: doubling, or whole operands to everybody */
+};
+/* False in a job that does not span hosts, and where nobody knows who is where. */
+bool core_coll_query(struct core_coll_forms *forms);
 
 #endif

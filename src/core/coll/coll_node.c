@@ -121,6 +121,43 @@ static int exchange_grouped(struct coll_matrix *m, const char *call, const struc
     return st;
 }
 
+/* Everybody's line to rank 0, which combines them; and its line to everybody. The two are one step.
+ * Rank 0 leaves it when all have entered, as everybody leaves an exchange; the others when it has
+ * released them. */
+int coll_gather(struct coll_matrix *m, const char *call, const struct coll_operand *x)
+{
+    struct fab_flag *up = coll_row(m, COLL_UP, ++m->step);
+
+    coll_move(up[m->me].data, x->send, x->bytes);
+    coll_publish(m, &up[m->me], m->step);
+    if (m->me != 0) {
+        return 0;
+    }
+    int st = m->wait(&(struct coll_need){
+        .line = up, .first = 0, .last = m->nranks, .stride = 1, .seq = m->step, .call = call });
+    if (st == 0 && x->bytes != 0) {
+        combine(up, 0, m->nranks, 1, x);
+    }
+    return st;
+}
+
+int coll_release(struct coll_matrix *m, const char *call, const struct coll_operand *x)
+{
+    struct fab_flag *down = coll_row(m, COLL_DOWN, m->step);
+
+    if (m->me == 0) {
+        coll_move(down[0].data, x->recv, x->bytes);
+        coll_publish(m, &down[0], m->step);
+        return 0;
+    }
+    int st = m->wait(&(struct coll_need){
+        .line = down, .first = 0, .last = 1, .stride = 1, .seq = m->step, .call = call });
+    if (st == 0) {
+        coll_move(x->recv, down[0].data, x->bytes);
+    }
+    return st;
+}
+
 int coll_exchange(struct coll_matrix *m, const char *call, const struct coll_operand *x)
 {
     m->step++;

@@ -13,9 +13,12 @@
 #include "base/copy.h"
 #include "base/stats.h"
 #include "core/mem/mem.h"
+#include "core/path/agent.h"
 #include "core/path/path.h"
 #include "core/path/progress.h"
+#include "core/path/rail.h"
 #include "core/path/req.h"
+#include "core/path/xfer.h"
 
 #define STAGE_ALIGN 64
 
@@ -68,7 +71,8 @@ static void describe(struct core_part *part, const struct oriel_xfer *x)
     op->bytes = x->bytes;
     op->offset = x->offset;
     op->operand = x->operand;
-    op->rkey = &x->remote->key;
+    op->rkey = x->remote->keys;
+    op->flags = x->remote->rails;
     switch ((enum oriel_kind)x->kind) {
     case ORIEL_PUT:
         op->kind = FAB_OP_PUT;
@@ -103,10 +107,18 @@ static void fill(struct batch *batch, struct core_part *part, uint64_t index)
     part->index = index;
 }
 
-static void fill_posted(struct batch *batch, struct core_part *part, uint64_t index)
+/* False, with the operation ended: no memory. */
+static bool fill_posted(struct batch *batch, struct core_part *part, uint64_t index)
 {
     struct oriel_remote *remote = batch->ops[index].remote;
 
+    if (core_path_is_railed(remote->path)) {
+        part->xfer = core_xfer_alloc();
+        if (part->xfer == NULL) {
+            note(batch, index, ORL_ERR_NOMEM, 0, "no memory to cut it for several rails");
+            return false;
+        }
+    }
     fill(batch, part, index);
     part->op.done = core_part_done;
     part->op.user = part;
@@ -114,6 +126,7 @@ static void fill_posted(struct batch *batch, struct core_part *part, uint64_t in
     core_remote_hold(remote);
     part->release = core_remote_drop;
     part->held = remote;
+    return true;
 }
 
 /* Ends, at once, what cannot be posted. */
@@ -128,9 +141,9 @@ static void gather(struct batch *batch)
         int status = core_xfer_check(x);
         if (status != 0) {
             note(batch, i, status, 0, NULL);
-        } else {
+        } else if (fill_posted(batch, &batch->parts[batch->nposted], i)) {
             core_count(x);
-            fill_posted(batch, &batch->parts[batch->nposted++], i);
+            batch->nposted++;
         }
     }
 }
@@ -210,18 +223,45 @@ static int stage(struct batch *batch)
 
 /* ---------------------------------------------------------------- posting */
 
+/* An engine is driven once by whoever posts, and its agent then knows of what it could not hand
+ * over: nobody may come to wait for it. */
+static void push_on(const struct core_path *path)
+{
+    for (int r = 0; r < path->nrails; r++) {
+        struct fab_engine *engine = path->rail[r].engine;
+
+        if (engine->level >= FAB_LEVEL_NIC) {
+            (void)fab_engine_progress(engine);
+            core_agent_posted(engine);
+        }
+    }
+}
+
+static void post_railed(struct core_path *path, struct core_part *part, uint64_t n)
+{
+    core_rails_tick(path);
+    for (uint64_t i = 0; i < n; i++) {
+        core_xfer_start(part[i].xfer, path, &part[i].op);
+    }
+}
+
 /* Post the next n parts, which go the same way and have room. */
 static void post(struct batch *batch, uint64_t n)
 {
     struct core_part *part = &batch->parts[batch->sent];
     struct core_path *path = part->path;
 
-    for (uint64_t i = 0; i + 1 < n; i++) {
-        part[i].op.link.next = &part[i + 1].op.link;
-    }
-    part[n - 1].op.link.next = NULL;
     batch->sent += n;
-    core_path_post(path, &part->op, n);
+    if (core_path_is_railed(path)) {
+        post_railed(path, part, n);
+    } else {
+        for (uint64_t i = 0; i + 1 < n; i++) {
+            part[i].op.link.next = &part[i + 1].op.link;
+        }
+        part[n - 1].op.link.next = NULL;
+        core_path_post(path, &part->op, n);
+    }
+    push_on(path);
 }
 
 static bool has_room(void *arg)
@@ -232,8 +272,9 @@ static bool has_room(void *arg)
 /* A dead peer's operations end, which makes room. */
 static int room_alive(void *arg)
 {
-    const struct core_path *path = arg;
+    struct core_path *path = arg;
 
+    core_path_settle(path);
     (void)core_peer_check(path->rank);
     return 0;
 }
@@ -315,8 +356,7 @@ static void end_unsent(struct batch *batch, int status)
                                           .cause = "it had to wait for room (ORIEL_INFLIGHT)",
                                           .part = part });
         part->path = NULL;
-        part->release(part->held);
-        part->release = NULL;
+        core_part_drop(part);
     }
 }
 

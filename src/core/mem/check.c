@@ -69,12 +69,9 @@ int core_remote_check(const struct oriel_remote *remote, uint64_t offset, const 
     return st;
 }
 
-/* Alignment is asked of the address where it is mapped, else of the owner's address. */
 static int check_aligned(const struct oriel_remote *remote, uint64_t offset, uint64_t width)
 {
-    uint64_t base =
-        remote->key.direct != NULL ? (uint64_t)(uintptr_t)remote->key.direct : remote->key.addr;
-    if (((base + offset) & (width - 1)) != 0) {
+    if (((remote->misalign + offset) & (width - 1)) != 0) {
         return orl_fail(ORL_ERR_INVAL,
                         "offset %llu is not aligned for an atomic of %llu bytes on memory %llu of "
                         "rank %d",

@@ -23,6 +23,7 @@ int core_mem_open(void)
     orl_lock_init(&lock, ORL_RANK_MEM, "mem");
     orl_list_init(&alive);
     next_id = 1;
+    fab_handler_set(&core.fabric, CORE_ON_RELEASE, core_release_came, NULL);
     int st = orl_pool_init(&mems, "memories", sizeof(struct oriel_mem), ORL_CACHE_LINE, 64, 0);
     if (st != 0) {
         return st;
@@ -151,7 +152,7 @@ ORL_PUBLIC int oriel_mem_register(void *base, uint64_t bytes, const struct oriel
                         "base %p plus %llu bytes passes the end of the address space", base,
                         (unsigned long long)bytes);
     }
-    if (core.nlocal > 1 && !fab_node_holds(core.node, base, bytes)) {
+    if (core.node->nranks > 1 && !fab_node_holds(core.node, base, bytes)) {
         st = core_agent_start(); /* peers may need this process's CPU to reach it */
     }
     return st != 0 ? st : enrol(base, bytes, opts, false, mem);
@@ -195,6 +196,26 @@ ORL_PUBLIC int oriel_mem_free(struct oriel_mem *mem)
     orl_list_del(&mem->all);
     orl_unlock(&lock);
     return retire(mem);
+}
+
+void core_mem_revoke(uint64_t id)
+{
+    struct fab_region *region = NULL;
+    struct orl_list *it;
+    orl_lock(&lock);
+    orl_list_each(it, &alive) {
+        struct oriel_mem *mem = container_of(it, struct oriel_mem, all);
+        if (mem->id == id) {
+            region = mem->region;
+            fab_region_hold(region);
+            break;
+        }
+    }
+    orl_unlock(&lock);
+    if (region != NULL) {
+        fab_region_revoke(region);
+        fab_region_drop(region);
+    }
 }
 
 void core_mem_close(void)

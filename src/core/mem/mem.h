@@ -19,6 +19,8 @@
 #define CORE_MEM_MAGIC    0x4f724d65u
 #define CORE_REMOTE_MAGIC 0x4f725265u
 
+#define CORE_TOKEN_ALIGN 64 /* what a token tells of the address */
+
 struct oriel_mem {
     uint32_t magic;  /* CORE_MEM_MAGIC while alive */
     uint32_t access; /* ORIEL_ACCESS_ bits */
@@ -34,15 +36,18 @@ struct oriel_mem {
 
 /* The fields a put looks at come first and fill one line. */
 struct oriel_remote {
-    uint32_t magic;               /* CORE_REMOTE_MAGIC while alive */
-    uint32_t access;              /* ORIEL_ACCESS_ bits */
-    struct fab_rkey key;          /* direct, live, gen, hazard, bytes, addr, … */
+    uint32_t magic;  /* CORE_REMOTE_MAGIC while alive */
+    uint32_t access; /* ORIEL_ACCESS_ bits */
+    struct fab_rkey
+        key; /* direct, live, gen, hazard, bytes, …: of the best rail there is one for */
     const struct core_peer *peer; /* borrows; the owner's */
     int owner;
     int atomicity;
     uint64_t id;
-    struct fab_ep *ep;      /* borrows; opened the key */
-    struct core_path *path; /* where key.direct is NULL, or for messages to the owner */
+    uint32_t misalign;      /* address of byte 0, modulo CORE_TOKEN_ALIGN */
+    uint32_t rails;         /* bit r: keys[r] is there */
+    struct fab_rkey *keys;  /* owns unless it is &key; one per rail of the path */
+    struct core_path *path; /* to the owner */
     atomic_uint refs;       /* the user's, and one per posted part */
     struct orl_list all;    /* in the list of token.c */
 };
@@ -56,6 +61,10 @@ void core_mem_close(void);
 int core_remotes_open(void) ORL_MUST_CHECK;
 void core_remotes_close(void);
 struct fab_engine *core_token_engine(void);
+/* A message of oriel_token_release on another host; set by core_mem_open. */
+void core_release_came(void *user, struct fab_rx *rx);
+/* End the registration of my memory of this id, if it lives, for everybody. */
+void core_mem_revoke(uint64_t id);
 /* 0 when mem is alive and [offset, offset + bytes) lies in it; else INVAL, RANGE, STATE. */
 int core_mem_check(const struct oriel_mem *mem, uint64_t offset, uint64_t bytes) ORL_MUST_CHECK;
 

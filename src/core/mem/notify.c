@@ -26,13 +26,20 @@ static bool counter_is_reached(void *arg)
 static int peers_are_alive(void *arg)
 {
     (void)arg;
-    for (int i = 0; i < core.nlocal; i++) {
-        int st = i == core.local ? 0 : core_peer_check(core.local_rank[i]);
-        if (st == ORL_ERR_PEER && !core_peer_has_left(core.local_rank[i])) {
+    for (int i = 0; i < core.node->nranks; i++) {
+        int rank = core.local_rank[i];
+        int st = i == core.node->local ? 0 : core_peer_check(rank);
+        if (st == ORL_ERR_PEER && !core_peer_has_left(rank)) {
             return st;
         }
     }
-    return 0;
+    /* Elsewhere: those that I have to do with, and whoever the launcher has called dead. */
+    for (struct core_path *path = core_path_first(); path != NULL; path = path->next) {
+        core_path_settle(path);
+        (void)core_peer_check(path->rank);
+    }
+    int dead = core.nnetworks > 0 ? core_peer_any_dead() : -1;
+    return dead < 0 ? 0 : core_peer_error(dead);
 }
 
 ORL_PUBLIC int oriel_counter_wait(const struct oriel_mem *mem, uint64_t offset, uint64_t at_least,

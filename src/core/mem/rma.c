@@ -123,7 +123,8 @@ static int run_posted(struct oriel_remote *remote, unsigned kind, struct fab_op 
 {
     const uint64_t bytes = op->bytes;
     struct fab_hazard *line = my_line(kind, bytes);
-    op->rkey = &remote->key;
+    op->rkey = remote->keys;
+    op->flags = remote->rails;
     int st = core_path_run(remote->path, op, ORL_NEVER);
     if (st != 0) {
         take_back(line, kind, bytes);

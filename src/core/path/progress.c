@@ -13,25 +13,37 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/strbuf.h"
 #include "base/sys.h"
 #include "core/core.h"
+#include "core/path/peer.h"
+#include "core/path/ping.h"
 
 #define YIELD_NS (1 * ORL_NS_PER_MS) /* of yielding before the first park */
 #define REYIELD_NS                                                              \
  (100 * ORL_NS_PER_US) /* after a wake-up that did not bring what is waited for \
                         */
-#define PARK_MIN_NS (1 * ORL_NS_PER_MS)
-#define PARK_MAX_NS (50 * ORL_NS_PER_MS)
-#define LOOK_NS     (50 * ORL_NS_PER_MS) /* between looks at the peers' lives */
-#define SPIN_PAUSES 8                    /* between two polls while spinning */
-#define SPIN_SAMPLE 256                  /* pauses timed to learn what one costs */
+#define ALONE_MIN_NS (100 * ORL_NS_PER_US) /* of a park while nobody watches the networks */
+#define ALONE_MAX_NS (1 * ORL_NS_PER_MS)
+#define LOOK_NS      (50 * ORL_NS_PER_MS) /* between looks at the peers' lives */
+#define SPIN_PAUSES  8                    /* between two polls while spinning */
+#define SPIN_SAMPLE  256                  /* pauses timed to learn what one costs */
 
 unsigned core_spin_turns;
+struct core_sleep_bounds core_sleep_bounds = { .min_ns = 1 * ORL_NS_PER_MS,
+                                               .max_ns = 50 * ORL_NS_PER_MS,
+                                               .away_ns = 2 * ORL_NS_PER_MS };
+
+/* Threads in core_wait: the lowest 16 bits count those that are awake, the next 16 all, and the
+ * upper half all that ever were. */
+#define AWAKE  UINT64_C(1)
+#define INSIDE (UINT64_C(1) << 16)
+#define BEGUN  (UINT64_C(1) << 32)
 
 static struct {
     _Alignas(ORL_CACHE_LINE) _Atomic uint32_t epoch; /* futex word of a job without node memory */
     _Atomic uint32_t parked;                         /* threads parked on it */
-    _Atomic uint32_t pollers;                        /* threads in core_wait that are awake */
+    _Atomic uint64_t waiters;                        /* see AWAKE */
     atomic_bool closed;
     uint64_t spin_ticks;
 } state;
@@ -67,34 +79,57 @@ void core_progress_open(void)
     atomic_store(&state.closed, false);
     state.spin_ticks = orl_clock_ticks_of_ns(spin_ns);
     core_spin_turns = turns_in(spin_ns);
+    core_pings_open();
 }
 
 void core_progress_close(void)
 {
     atomic_store(&state.closed, true);
     core_wake();
+    core_pings_close();
 }
 
 int core_progress(void)
 {
-    return fab_progress(&core.fabric);
+    int events = fab_progress(&core.fabric);
+
+    /* A message may have raised what another thread has parked for. */
+    if (events > 0 && core.nnetworks > 0) {
+        core_wake();
+    }
+    return events;
 }
 
 bool core_has_poller(void)
 {
-    return atomic_load_explicit(&state.pollers, memory_order_relaxed) != 0;
+    /* Ordered after the agent's announcement; see park. */
+    return (atomic_load_explicit(&state.waiters, memory_order_seq_cst) & (INSIDE - 1)) != 0;
+}
+
+bool core_has_waiter(void)
+{
+    return (atomic_load_explicit(&state.waiters, memory_order_seq_cst) & (BEGUN - INSIDE)) != 0;
+}
+
+uint32_t core_waits_begun(void)
+{
+    return (uint32_t)(atomic_load_explicit(&state.waiters, memory_order_relaxed) >> 32);
 }
 
 /* ---------------------------------------------------------------- parking */
 
 void core_wake(void)
 {
-    if (core.node != NULL) {
-        fab_node_wake(core.node, core.local);
+    struct fab_node *node = core.node;
+
+    /* Pairs with the fence of park_alone or fab_node_park_begin. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (node != NULL) {
+        if (atomic_load_explicit(&node->header->nparked[FAB_CALLER], memory_order_relaxed) != 0) {
+            fab_node_wake_one(node, node->local, FAB_CALLER);
+        }
         return;
     }
-    /* Pairs with the fence of park_alone, as fab_node_wake does with fab_node_park_begin. */
-    atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&state.parked, memory_order_relaxed) != 0) {
         (void)atomic_fetch_add_explicit(&state.epoch, 1, memory_order_release);
         (void)orl_sys_futex_wake(&state.epoch, INT_MAX);
@@ -178,20 +213,31 @@ static bool spin(const struct core_wait *wait)
     return wait->ready(wait->arg);
 }
 
+/* What is known of whom the call waits for: "rank 3 on h2", with what its network does. */
+static void add_peer(struct orl_strbuf *out, int rank)
+{
+    const char *host = core_peer_host(rank);
+
+    orl_strbuf_addf(out, " for rank %d", rank);
+    if (host != NULL) {
+        orl_strbuf_addf(out, " on %s", host);
+    }
+    core_ping_explain(rank, out);
+}
+
 static ORL_COLD void warn(const struct core_wait *wait, const struct turn *turn)
 {
-    uint64_t seconds = (turn->now - turn->began) / ORL_NS_PER_S;
-    uint64_t tenths = (turn->now - turn->began) / (ORL_NS_PER_S / 10) % 10;
+    uint64_t tenths = (turn->now - turn->began) / (ORL_NS_PER_S / 10);
+    struct orl_strbuf text;
+    char room[512];
 
+    orl_strbuf_init(&text, room, sizeof(room));
     if (wait->rank >= 0) {
-        orl_log_warn(ORL_CAT_PATH, "%s has waited %llu.%llu s for rank %d, %llu bytes under way",
-                     wait->call, (unsigned long long)seconds, (unsigned long long)tenths,
-                     wait->rank, (unsigned long long)wait->bytes);
-    } else {
-        orl_log_warn(ORL_CAT_PATH, "%s has waited %llu.%llu s, %llu bytes under way", wait->call,
-                     (unsigned long long)seconds, (unsigned long long)tenths,
-                     (unsigned long long)wait->bytes);
+        add_peer(&text, wait->rank);
     }
+    orl_log_warn(ORL_CAT_PATH, "%s has waited %llu.%llu s%s, %llu bytes under way", wait->call,
+                 (unsigned long long)(tenths / 10), (unsigned long long)(tenths % 10), room,
+                 (unsigned long long)wait->bytes);
 }
 
 static ORL_COLD int timed_out(const struct core_wait *wait, uint64_t began)
@@ -205,6 +251,9 @@ static int look_around(const struct core_wait *wait, struct turn *turn)
 {
     int status = wait->alive == NULL ? 0 : wait->alive(wait->arg);
 
+    if (status == 0 && wait->rank >= 0) {
+        status = core_ping_look(wait->rank);
+    }
     turn->looked = turn->now;
     if (orl_conf.watchdog != 0 && turn->now - turn->warned >= orl_conf.watchdog) {
         warn(wait, turn);
@@ -218,36 +267,48 @@ static int look_around(const struct core_wait *wait, struct turn *turn)
     return 0;
 }
 
+/* In a job with networks and without an agent no wake-up tells that something has come in. */
+static struct core_sleep_bounds park_bounds(void)
+{
+    if (core.nnetworks > 0 && !core_agent_is_running()) {
+        return (struct core_sleep_bounds){ .min_ns = ALONE_MIN_NS, .max_ns = ALONE_MAX_NS };
+    }
+    return core_sleep_bounds;
+}
+
+/* The agent announces that it leaves the polling to callers and then looks at `waiters`; we do the
+ * opposite, all of it sequentially consistent: it sees that nobody polls, or we that it sleeps. */
 static void park(const struct core_wait *wait, struct turn *turn)
 {
+    struct core_sleep_bounds bounds = park_bounds();
     uint64_t left = orl_deadline_left(wait->deadline);
-    uint64_t park_ns = left < turn->park_ns ? left : turn->park_ns;
+    uint64_t park_ns = turn->park_ns > bounds.min_ns ? turn->park_ns : bounds.min_ns;
     union {
         const struct core_wait *in;
         void *out;
     } arg = { .in = wait };
     bool woken;
 
-    (void)atomic_fetch_sub_explicit(&state.pollers, 1, memory_order_relaxed);
-    woken = core_park(FAB_CALLER, is_moving, arg.out, park_ns);
-    (void)atomic_fetch_add_explicit(&state.pollers, 1, memory_order_relaxed);
+    park_ns = park_ns < bounds.max_ns ? park_ns : bounds.max_ns;
+    (void)atomic_fetch_sub_explicit(&state.waiters, AWAKE, memory_order_seq_cst);
+    core_agent_take_over();
+    woken = core_park(FAB_CALLER, is_moving, arg.out, left < park_ns ? left : park_ns);
     if (woken) {
-        turn->park_ns = PARK_MIN_NS;
-        turn->yield_until = orl_clock_ns() + REYIELD_NS;
+        /* Where another thread polls, there is nothing to do but to look and sleep again. */
+        turn->park_ns = 0;
+        turn->yield_until = orl_clock_ns() + (core_has_poller() ? 0 : REYIELD_NS);
     } else {
-        turn->park_ns = turn->park_ns * 2 < PARK_MAX_NS ? turn->park_ns * 2 : PARK_MAX_NS;
+        turn->park_ns = park_ns * 2;
     }
+    (void)atomic_fetch_add_explicit(&state.waiters, AWAKE, memory_order_relaxed);
 }
 
 static int wait_long(const struct core_wait *wait)
 {
     uint64_t now = orl_clock_ns();
-    struct turn turn = { .began = now,
-                         .now = now,
-                         .yield_until = now + YIELD_NS,
-                         .looked = now,
-                         .warned = now,
-                         .park_ns = PARK_MIN_NS };
+    struct turn turn = {
+        .began = now, .now = now, .yield_until = now + YIELD_NS, .looked = now, .warned = now
+    };
 
     while (!wait->ready(wait->arg)) {
         if (atomic_load_explicit(&state.closed, memory_order_relaxed)) {
@@ -286,10 +347,10 @@ int core_wait(const struct core_wait *wait)
         (void)core_progress();
         return wait->ready(wait->arg) ? 0 : timed_out(wait, orl_clock_ns());
     }
-    (void)atomic_fetch_add_explicit(&state.pollers, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&state.waiters, BEGUN + INSIDE + AWAKE, memory_order_relaxed);
     if (!spin(wait)) {
         status = wait_long(wait);
     }
-    (void)atomic_fetch_sub_explicit(&state.pollers, 1, memory_order_relaxed);
+    (void)atomic_fetch_sub_explicit(&state.waiters, INSIDE + AWAKE, memory_order_relaxed);
     return status;
 }

@@ -4,7 +4,8 @@
  * zero when ranks outnumber cores), then yield on every turn, then, after about a millisecond, park
  * on this rank's futex word with a time-out that doubles from 1 to 50 ms. Every turn polls the
  * engines; every 50 ms of waiting looks whether the peers waited for still live, and the watchdog
- * (ORIEL_WATCHDOG) says what a stuck call waits for.
+ * (ORIEL_WATCHDOG) says what a stuck call waits for. In a job with networks a parked caller relies
+ * on the agent, which sleeps on the descriptors; without an agent it sleeps a millisecond at most.
  *
  * Of several threads that wait, the one that gets an engine's poller lock polls; the others look at
  * what they wait for. Whoever makes something ready that a thread of this process may wait for
@@ -13,12 +14,12 @@
 #ifndef CORE_PATH_PROGRESS_H
 #define CORE_PATH_PROGRESS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "core/path/agent.h"
 #include "fabric/fabric.h"
 
 /* True when what is waited for has happened. Cheap: runs in every turn, on the waiting thread. */
@@ -45,7 +46,7 @@ int core_wait(const struct core_wait *wait) ORL_MUST_CHECK;
  * oversubscribed. */
 extern unsigned core_spin_turns;
 
-/* Poll everything once; number of events. */
+/* Poll everything once, and tell parked threads of what a network has brought; number of events. */
 int core_progress(void);
 
 /* Something that a thread of this process may wait for has been stored. Any thread. */
@@ -57,19 +58,25 @@ bool core_park(enum fab_sleeper who, core_ready_fn look, void *arg, uint64_t tim
 
 /* True while a thread other than the agent is in core_wait and not parked. */
 bool core_has_poller(void);
+/* True while one is in core_wait, parked or not. */
+bool core_has_waiter(void);
+/* Changes with each core_wait that did not end at once: whether callers are active. */
+uint32_t core_waits_begun(void);
 
 /* Set up from settings and topology. */
 void core_progress_open(void);
 /* Waits of other threads end with STATE from now on; finalize has no wait of its own left. */
 void core_progress_close(void);
 
-/* Make a thread of the library: named, all signals blocked, locks switched on. Errors: SYS. */
-int core_thread_start(pthread_t *thread, const char *name, void (*run)(void)) ORL_MUST_CHECK;
-
-/* The agent: one parked thread per process that serves what needs this process's CPU while no
- * thread is inside Oriel. Started with the first registration that peers of this process cannot all
- * reach by themselves. Idempotent; does nothing under ORIEL_AGENT=off. */
-int core_agent_start(void) ORL_MUST_CHECK;
-void core_agent_stop(void);
+/* How long sleeps last when nothing wakes: callers begin with the first and double it up to the
+ * second, which is the agent's bound as well; the third is the longest that the agent stays away
+ * while callers poll. Tests lengthen them, so that only a wake-up can end a sleep; nothing else
+ * writes them. */
+struct core_sleep_bounds {
+    uint64_t min_ns;
+    uint64_t max_ns;
+    uint64_t away_ns;
+};
+extern struct core_sleep_bounds core_sleep_bounds;
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/pool.h"
 #include "core/path/peer.h"
 #include "core/path/progress.h"
+#include "core/path/xfer.h"
 
 #define PER_CHUNK 64
 
@@ -31,6 +32,7 @@ int core_reqs_open(void)
 {
     orl_lock_init(&reqs.lock, ORL_RANK_POOL, "requests");
     orl_list_init(&reqs.big);
+    core_reqs_due_open();
     atomic_store(&reqs.outstanding, 0);
     return orl_pool_init(&reqs.pool, "requests", sizeof(struct oriel_request), ORL_CACHE_LINE,
                          PER_CHUNK, 0);
@@ -67,6 +69,7 @@ uint64_t core_reqs_close(void)
         orl_pool_free(&reqs.pool, req);
     }
     orl_pool_fini(&reqs.pool);
+    core_reqs_due_close();
     orl_lock_fini(&reqs.lock);
     return outstanding;
 }
@@ -117,6 +120,7 @@ int core_req_new(uint64_t count, uint64_t nparts, struct oriel_request **made)
 
 static void free_request(struct oriel_request *req)
 {
+    core_req_undue(req);
     if (has_memory(req)) {
         orl_lock(&reqs.lock);
         orl_list_del(&req->all);
@@ -128,14 +132,20 @@ static void free_request(struct oriel_request *req)
     orl_pool_free(&reqs.pool, req);
 }
 
+void core_part_drop(struct core_part *part)
+{
+    if (part->release != NULL) {
+        part->release(part->held);
+        part->release = NULL;
+    }
+    core_xfer_free(part->xfer);
+    part->xfer = NULL;
+}
+
 void core_req_cancel(struct oriel_request *req)
 {
     for (uint64_t i = 0; i < req->nparts; i++) {
-        struct core_part *part = &req->parts[i];
-
-        if (part->release != NULL) {
-            part->release(part->held);
-        }
+        core_part_drop(&req->parts[i]);
     }
     free_request(req);
 }
@@ -247,6 +257,7 @@ void core_req_started(struct oriel_request *req)
         return;
     }
     (void)atomic_fetch_add_explicit(&reqs.outstanding, 1, memory_order_relaxed);
+    core_req_due(req);
     count_down(req, NULL);
 }
 
@@ -289,14 +300,12 @@ void core_part_done(struct fab_op *op, int status)
     struct core_part *part = op->user;
     char cause[128];
 
-    core_path_done(part->path);
+    status = core_path_done(part->path, status);
     if (status != 0) {
         (void)snprintf(cause, sizeof(cause), "%s: %s", part->path->ep->label,
                        core_path_cause(part->path, status));
     }
-    if (part->release != NULL) {
-        part->release(part->held);
-    }
+    core_part_drop(part);
     if (status == 0 && (part->req->flags & ORIEL_CRC32C) != 0) {
         hash(part);
     } else {
@@ -360,10 +369,11 @@ void core_req_check_peers(struct oriel_request *req)
     int looked = -1;
 
     for (uint64_t i = 0; i < req->nparts; i++) {
-        const struct core_path *path = req->parts[i].path;
+        struct core_path *path = req->parts[i].path;
 
         if (path != NULL && path->rank != looked) {
             looked = path->rank;
+            core_path_settle(path);
             (void)core_peer_check(looked);
         }
     }

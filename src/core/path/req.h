@@ -18,6 +18,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/wheel.h"
 #include "core/core.h"
 #include "core/path/crc_pool.h"
 #include "core/path/path.h"
@@ -32,6 +33,7 @@ struct core_part {
     void *user;                  /* of a staged part: where what landed in op.local belongs */
     void (*release)(void *held); /* lease on the remote: runs when the transport lets go */
     void *held;
+    struct core_xfer *xfer; /* owns; of a posted part on a path with several rails */
     bool ended;
     int status; /* of an ended part */
 };
@@ -60,6 +62,7 @@ struct oriel_request {
     uint64_t nparts;
     unsigned char *stage; /* owns: copies of the user's buffers */
     struct orl_list all;  /* of requests with memory of their own */
+    struct orl_timer due; /* of its deadline; see req_due.c */
     char cause[192];      /* text of the error, copied to the thread that reports it */
     struct core_part one; /* the part of a request of one operation */
 };
@@ -92,6 +95,8 @@ void core_req_note(struct oriel_request *req, const struct core_end *end);
 /* Undo core_req_new: nothing of the batch was posted. */
 void core_req_cancel(struct oriel_request *req);
 
+/* Give back what a part holds for the time of its operation. */
+void core_part_drop(struct core_part *part);
 /* The fab_done_fn of every part. */
 void core_part_done(struct fab_op *op, int status);
 /* A part whose operation was done in place: its words are this thread's last error. */
@@ -102,6 +107,14 @@ void core_part_done_here(struct core_part *part, int status);
 int core_req_await(struct oriel_request *req, uint64_t deadline, const char *call) ORL_MUST_CHECK;
 /* Complete it with TIMEOUT if its own deadline has passed. */
 void core_req_look(struct oriel_request *req);
+/* Its deadline ends it also while nobody waits, from the start to core_req_undue. */
+void core_req_due(struct oriel_request *req);
+void core_req_undue(struct oriel_request *req);
+/* Complete every request whose deadline has passed; when to look again (ORL_NEVER: no need). Any
+ * thread, with no lock held; a load when there is nothing to do. */
+uint64_t core_reqs_look(uint64_t now);
+void core_reqs_due_open(void);
+void core_reqs_due_close(void);
 /* Look whether the ranks it waits for live; operations to the dead end with PEER. */
 void core_req_check_peers(struct oriel_request *req);
 /* How a complete request ended; status may be NULL. Returns its error, with the text. */
