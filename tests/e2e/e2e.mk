@@ -7,6 +7,12 @@ e2e_scripts = \
     %D%/test_hostile.sh \
     %D%/test_death.sh \
     %D%/test_launchers.sh \
+    %D%/test_hosts_luck.sh \
+    %D%/test_hosts.sh \
+    %D%/test_hosts_nics.sh \
+    %D%/test_hosts_rails.sh \
+    %D%/test_hosts_coll.sh \
+    %D%/test_over_ofi.sh \
     %D%/test_perf.sh \
     %D%/test_rigs.sh \
     %D%/test_abort.sh \
@@ -28,8 +34,12 @@ EXTRA_DIST   += $(e2e_scripts) $(e2e_rank_scripts)
 
 # What the scripts start: clients of the shared object. mortal steps between it and libpmix, so its
 # functions must be seen by both.
-helper_programs += %D%/job %D%/mortal %D%/where
+helper_programs += %D%/colls %D%/far %D%/job %D%/mortal %D%/where
 exchange           = %D%/exchange.c %D%/exchange.h
+%C%_colls_SOURCES  = %D%/colls.c $(exchange)
+%C%_colls_LDADD    = liboriel.la
+%C%_far_SOURCES    = %D%/far.c $(exchange)
+%C%_far_LDADD      = liboriel.la
 %C%_job_SOURCES    = %D%/job.c $(exchange)
 %C%_job_LDADD      = liboriel.la
 %C%_mortal_SOURCES = %D%/mortal.c $(exchange)
@@ -42,7 +52,7 @@ helper_programs += %D%/rank
 %C%_rank_LDADD   = $(PMIX_LIBS)
 
 # Compiled by test_launchers.sh with another MPI's compiler.
-EXTRA_DIST += %D%/beside.c %D%/cells.sh %D%/common.sh
+EXTRA_DIST += %D%/beside.c %D%/cells.sh %D%/common.sh %D%/hosts.sh
 
 # What test_perf.sh expects to fail: oriel-perf on a library that spoils data (flip.c).
 helper_programs += %D%/perf_flip

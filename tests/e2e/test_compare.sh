@@ -223,6 +223,22 @@ in_earnest()
     ! grep -q 'not tried again' "$work/out" && [ ! -s "$work/err" ]
 }
 
+# on_two_hosts COMMAND...: as if within a rig of hosts.
+on_two_hosts() { RIG_HOSTS="h1 h2" RIG_RAILS=1 "$@"; }
+
+# Everybody across two hosts, started and bound as they would be for long.
+hosts_in_earnest()
+{
+    run put_lat -m 8:8 -r 1 --hosts 2 -b "$build" --json "$work/json" || return 1
+    cat "$work/json"
+    for who in oriel "$@"; do
+        [ "$(grep -c "\"ranks\":2,\"contestant\":\"$who\",\"unit\":\"us\"" "$work/json")" = 1 ] ||
+            { echo "no cell of $who"; return 1; }
+    done
+    ! grep -q 'not tried again' "$work/out" && [ ! -s "$work/err" ] && grep -q '2 hosts on' "$work/out" &&
+        grep -q '^# mpich: .*; UCX_NET_DEVICES=eth0 ' "$work/out"
+}
+
 check computes computes
 check summarises summarises
 check takes_turns takes_turns
@@ -237,6 +253,10 @@ check refuses_rounds refuses '-r 0: must be a number' put_lat -r 0
 check refuses_value refuses '--json needs a value' put_lat --json
 check refuses_contestant refuses '--with lam: must be oriel, openmpi' put_lat --with lam
 check refuses_program refuses "$work/none is no program" put_lat --with "a=$work/none"
+check refuses_hosts refuses '--hosts 1: must be a number from 2' put_lat --hosts 1
+check refuses_uneven on_two_hosts refuses '-n 3: must be a multiple of 2' put_lat --hosts 2 -n 2,3
+check refuses_on_hosts on_two_hosts refuses 'with --hosts must be oriel, openmpi' put_lat --hosts 2 \
+    --with mpich+libc
 check starts_mpi starts_mpi
 
 there=
@@ -251,5 +271,12 @@ PATH=${PATH#"$work/bin:"}
 if [ -n "$there" ] && [ -x "$build/tools/oriel-perf" ]; then
     # shellcheck disable=SC2086
     check in_earnest in_earnest $there
+fi
+if ! why=$("$top_srcdir/tests/rigs/hosts" -p 2>&1); then
+    echo "SKIP: compare/hosts_in_earnest: $why"
+elif ! "$build/tools/oriel-info" 2>/dev/null | grep -q "libfabric *built"; then
+    echo "SKIP: compare/hosts_in_earnest: this build has no network (Debian package libfabric-dev)"
+elif [ "$there" = " openmpi openmpi+libc mpich mpich+libc" ]; then
+    check hosts_in_earnest hosts_in_earnest openmpi openmpi+ucx mpich
 fi
 exit $status

@@ -7,8 +7,8 @@
 . "$(dirname "$0")/common.sh"
 begin info
 info=$(program tools/oriel-info)
-all='build topology job ranks transports limits collectives settings counters'
-known='build topology job transports limits collectives settings counters'
+all='build topology job ranks transports nics network limits collectives settings counters'
+known='build topology job transports nics network limits collectives settings counters'
 
 [ -x "$info" ] || { echo "SKIP: info: $info is not built"; exit 77; }
 
@@ -74,7 +74,7 @@ prints_section() { alone "$1" && is_quiet && once "$1" && [ "$(wc -l <"$work/out
 prints_two() { alone counters build counters && once counters build; }
 prints_markdown()
 {
-    alone --markdown && is_quiet && says '^# Oriel ' && [ "$(grep -c '^## ' "$work/out")" = 9 ] &&
+    alone --markdown && is_quiet && says '^# Oriel ' && [ "$(grep -c '^## ' "$work/out")" = 11 ] &&
         ! grep -vE '^(#.*|\|.*\||)$' "$work/out"
 }
 # The values themselves, so a table under the wrong heading is found.
@@ -89,7 +89,23 @@ knows_transports()
 {
     alone transports && says '^  self +chosen +process +a rank.s own memory$' &&
         says '^  shm +chosen +host +1 rank on this host$' && says '^  verbs +absent .*configure' &&
-        says '^  libfabric +absent .*configure'
+        says '^  ofi +(absent .*configure|idle +network +not needed: this job has one rank$)'
+}
+has_ofi() { alone transports && says '^  ofi +[^a]'; }
+# Nothing is opened for it, and what would be used is told with address and reason.
+knows_nics()
+{
+    alone nics && is_quiet && says '^  lo +(idle|absent|not used) .* 127\.0\.0\.1/8 .*this host alone' &&
+        says '^  name +state +provider +address +network +(speed +)?reason'
+}
+obeys_nics()
+{
+    ORIEL_NICS=lo alone nics && says '^  lo +idle .*ORIEL_NICS names it' &&
+        ! grep -vE '^  lo |ORIEL_NICS names others|^  name |^$|^nics$|^Oriel |^  -' "$work/out"
+}
+knows_network()
+{
+    alone network && says '^  libfabric +[12]\.[0-9]+' && says '^  provider +none .*needs no network'
 }
 knows_bootstrap()
 {
@@ -138,6 +154,16 @@ verdict markdown prints_markdown
 verdict facts knows_facts
 # covers: L6
 verdict transports knows_transports
+if has_ofi; then
+    verdict nics knows_nics
+    verdict nics_by_setting obeys_nics
+    verdict network knows_network
+    json json_nics alone --json nics
+else
+    for t in nics nics_by_setting network json_nics; do
+        skip "$t" "no libfabric in this build (Debian package: libfabric-dev)"
+    done
+fi
 verdict bootstrap knows_bootstrap
 verdict origin knows_origin
 verdict attach attaches
@@ -265,6 +291,33 @@ no_way_to_peers()
         says '^  shm +not used .*leaves it out'
 }
 
+# covers: F11
+by_network()
+{
+    ORIEL_TRANSPORTS=self,ofi ranks 2 nics ranks network &&
+        says '^  [a-z0-9@.:_-]+ +chosen +[a-z;_]+ ' && says '^  1 .* ofi +over the network' &&
+        says '^  provider +[a-z]+ .*over '
+}
+names_no_port()
+{
+    ORIEL_TRANSPORTS=self,ofi ORIEL_NICS=nowhere0 ranks 2
+    [ $rc != 0 ] && once $known error && says '^  ORIEL_ERR_CONF .*nowhere0.*lo 127' &&
+        says '^  lo +not used .*ORIEL_NICS names others'
+}
+names_no_provider()
+{
+    ORIEL_TRANSPORTS=self,ofi ORIEL_OFI_PROVIDER=pigeon ranks 2
+    [ $rc != 0 ] && once $known error && says "^  ORIEL_ERR_CONF .*'pigeon'.*FI_PROVIDER_PATH"
+}
+if has_ofi; then
+    verdict by_network by_network
+    verdict names_no_port names_no_port
+    verdict names_no_provider names_no_provider
+else
+    for t in by_network names_no_port names_no_provider; do
+        skip "$t" "no libfabric in this build (Debian package: libfabric-dev)"
+    done
+fi
 verdict job one_for_all
 verdict ranks table_of_ranks
 verdict rings rings_by_setting

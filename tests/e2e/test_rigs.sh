@@ -90,7 +90,56 @@ loss()
     within 60 hosts -- bash -c "$reach"'
         rig_loss h2 100; reach loss; rig_loss h2 0; reach none' && said 'loss: not' && said 'none: reached'
 }
-if command -v nft >/dev/null; then verdict loss loss; else skip loss "no nft (Debian package nftables)"; fi
+# The head and the other hosts see a cut differently.
+cut_from_others()
+{
+    # shellcheck disable=SC2016
+    within 60 hosts -H 3 -- bash -c "$reach"'
+        export -f reach
+        rig_cut h2; reach head; rig_exec h1 bash -c "reach h1"; rig_exec h2 bash -c "reach self"
+        rig_join h2; rig_exec h1 bash -c "reach again"' &&
+        said 'head: reached' && said 'h1: not' && said 'self: reached' && said 'again: reached'
+}
+if command -v nft >/dev/null; then
+    verdict loss loss
+    verdict cut_from_others cut_from_others
+else
+    skip loss "no nft (Debian package nftables)"
+fi
+
+# shellcheck disable=SC2016
+stand_still()
+{
+    within 60 hosts -- bash -c '
+        rig_exec h2 sh -c "while :; do echo >>$RIG/ticks; sleep 0.05; done" &
+        until [ -s "$RIG/ticks" ]; do sleep 0.05; done
+        rig_stop h2; sleep 0.2; a=$(wc -l <"$RIG/ticks"); sleep 0.5; b=$(wc -l <"$RIG/ticks")
+        rig_cont h2; sleep 0.5; c=$(wc -l <"$RIG/ticks")
+        [ "$a" = "$b" ] && echo stopped; [ "$c" -gt "$b" ] && echo continued' &&
+        said stopped && said continued
+}
+verdict stand_still stand_still
+
+# shellcheck disable=SC2016
+same_bridge()
+{
+    within 40 hosts -b -- sh -ec 'for h in $RIG_HOSTS; do
+        rig_exec $h ip -4 -br addr show docker0 up | tr -s " "
+    done' && [ "$(grep -c "^docker0 UP 172.17.0.1/16" "$work/out")" = 2 ]
+}
+verdict same_bridge same_bridge
+
+# All rails are gone, and mpirun does not mind.
+managed()
+{
+    # shellcheck disable=SC2016
+    within 60 hosts -m -r 2 -s 1 -- sh -ec '
+        for h in $RIG_HOSTS; do rig_down $h eth0; rig_down $h eth1; done
+        rig_exec h2 ip -4 -br addr show mgmt0 | tr -s " "
+        timeout -k 3 30 "$0" -n 2 "$1"' "$mpirun" "$where" && said 'mgmt0.* UP 169.254.77.2/24 *' &&
+        said 'rank 1 of 2 on h2 with 1, nodes h1,h2'
+}
+[ -z "$mpirun" ] || verdict managed managed
 
 # ---- Slurm
 

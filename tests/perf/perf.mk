@@ -22,3 +22,17 @@ helper_programs += %D%/start_base %D%/start_cost
 %C%_start_base_LDADD   = $(PMIX_LIBS) $(HWLOC_LIBS)
 %C%_start_cost_SOURCES = %D%/start_cost.c %D%/start.h
 %C%_start_cost_LDADD   = liboriel.la
+
+# The floor under networks: oriel-perf's tests on libfabric alone.
+bare_sources = \
+    %D%/bare_control.c \
+    %D%/bare_link.c \
+    %D%/bare_link.h \
+    %D%/bare_ofi.c \
+    %D%/bare_ofi.h
+if HAVE_LIBFABRIC
+helper_programs       += %D%/bare_ofi
+%C%_bare_ofi_SOURCES   = $(bare_sources) $(perf_common)
+%C%_bare_ofi_CPPFLAGS  = $(AM_CPPFLAGS) -I$(top_srcdir)/tools/perf
+%C%_bare_ofi_LDADD     = $(LIBFABRIC_LIBS)
+endif

@@ -92,12 +92,34 @@ void ops_abort(const char *text)
     exit(PERF_FAILED);
 }
 
+/* The transport in use that reaches that far and no further; NULL: there is none. */
+static const char *transport_at(const char *level)
+{
+    static struct oriel_transport_info info;
+
+    info.size = sizeof(info);
+    for (size_t i = 0; oriel_transport_query(i, &info) == ORIEL_OK; i++) {
+        if (info.state == ORIEL_TRANSPORT_CHOSEN && strcmp(info.level, level) == 0) {
+            return info.name;
+        }
+    }
+    return NULL;
+}
+
 const char *ops_transport(int rank)
 {
+    const char *name = oriel_is_local(rank) == 1 ? transport_at("host") : NULL;
+
     if (rank == oriel_rank()) {
         return "self";
     }
-    return oriel_is_local(rank) == 1 ? "shm" : "net";
+    if (name == NULL) {
+        name = transport_at("NIC");
+    }
+    if (name == NULL) {
+        name = transport_at("network");
+    }
+    return name != NULL ? name : "none";
 }
 
 /* ---------------------------------------------------------------- memory */
