@@ -184,7 +184,7 @@ static int dummies(int rank, void *arg)
     t_check_eq(ofi_pick(&fabric, nics, FAB_ENGINES_MAX), 1);
     t_check(strcmp(nics[0].device, "v0") == 0);
     for (int i = 0; i < 20; i++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof(name), "d%d", i);
         t_check(is_refused(name, "this host alone"));
