@@ -21,6 +21,14 @@ struct pair {
     int test;
 };
 
+/* The address sanitizer keeps freed blocks and maps for what libfabric's net leaks: there is
+ * nothing to count with it in. */
+#ifdef __SANITIZE_ADDRESS__
+static const bool is_counting = false;
+#else
+static const bool is_counting = true;
+#endif
+
 #ifdef CONTRACT_NET
 static const bool is_net = true;
 #else
@@ -33,6 +41,9 @@ static bool is_wanted(const struct ct_row *row, const struct ct_case *test)
     bool is_strict = strcmp(row->name, "ofi-strict") == 0;
 
     if ((strncmp(row->name, "ofi", 3) == 0) != is_net) {
+        return false;
+    }
+    if (is_net && !is_counting && strcmp(test->name, "close_rigs") == 0) {
         return false;
     }
     return is_soak || (strcmp(row->name, "ofi-rxm") != 0 &&
