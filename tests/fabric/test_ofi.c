@@ -103,6 +103,40 @@ static void post_message(struct fab_ep *ep, struct fab_op *op)
 
 /* ---------------------------------------------------------------- connections */
 
+/* One end has seen the connection fail and has forgotten it: the other learns it by its ping. With
+ * `lost` it is a message that has gone, as one does that a provider had taken. */
+static void half_forgets(bool lost)
+{
+    struct ofi_engine *at_b = ofi_of(b.engine[0]);
+    struct fab_ep *ep = ep_to(&a, &b, "b");
+    struct fab_op op;
+
+    done_count = 0;
+    done_status = 0;
+    post_message(ep, &op);
+    UNTIL(done_count == 1);
+    orl_lock(&at_b->base.tx);
+    struct ofi_peer *peer = container_of(at_b->peers.next, struct ofi_peer, all);
+    struct ofi_half *half = container_of(peer->halves.next, struct ofi_half, of_peer);
+    if (lost) {
+        half->next--;
+    } else {
+        ofi_half_end(at_b, half);
+    }
+    orl_unlock(&at_b->base.tx);
+    post_message(ep, &op);
+    UNTIL(done_count == 2);
+    cr_assert_eq(done_status, ORL_ERR_LINK);
+    cr_assert(strstr(ep->cause, "lost") != NULL, "%s", ep->cause);
+    fab_ep_close(ep);
+}
+
+Test(ofi, a_connection_ends_at_both_ends)
+{
+    half_forgets(false);
+    half_forgets(true);
+}
+
 /* Two endpoints each way, work posted on all of them before anything is connected. */
 /* covers: OFI-01 */
 Test(ofi, early_and_at_once)

@@ -37,7 +37,7 @@ static size_t make(unsigned kind, size_t data, unsigned char *out)
     header.bytes = (uint32_t)behind;
     memset(out, 0, sizeof(header) + behind);
     memcpy(out, &header, sizeof(header));
-    if (kind == OFI_KIND_HELLO || kind == OFI_KIND_BYE) {
+    if (kind == OFI_KIND_HELLO || kind == OFI_KIND_BYE || kind == OFI_KIND_PING) {
         memcpy(out + sizeof(header), &hello, sizeof(hello));
     }
     return sizeof(header) + behind;

@@ -346,6 +346,10 @@ void ofi_on_hello(struct ofi_engine *ofi, const struct ofi_header *header,
 void ofi_on_welcome(struct ofi_engine *ofi, const struct ofi_header *header,
                     const struct ofi_welcome *welcome);
 void ofi_on_bye(struct ofi_engine *ofi, const struct ofi_hello *bye);
+/* An ACK, or, when something of the connection is missing here, its end as a WELCOME that refuses.
+ */
+void ofi_on_ping(struct ofi_engine *ofi, const struct ofi_header *header,
+                 const struct ofi_hello *hello);
 /* Answer a hello. tx held. */
 int ofi_say_welcome(struct ofi_engine *ofi, struct ofi_half *half);
 /* Say what is due: hellos, pings, farewells. Poller held. */

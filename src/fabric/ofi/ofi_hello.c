@@ -141,6 +141,36 @@ void ofi_on_bye(struct ofi_engine *ofi, const struct ofi_hello *bye)
     orl_unlock(&ofi->base.tx);
 }
 
+/* Whether what the endpoint sent before its ping has come: one end may have seen the connection
+ * fail and have forgotten it while the other saw nothing, and what a provider had taken may be lost
+ * without a word. Without order the missing ones may still be on their way. */
+static bool is_intact(const struct ofi_engine *ofi, const struct ofi_half *half,
+                      const struct ofi_header *header, const struct ofi_hello *hello)
+{
+    return half != NULL && half->ep == hello->ep &&
+           (!ofi->facts->is_ordered || half->next == header->seq);
+}
+
+void ofi_on_ping(struct ofi_engine *ofi, const struct ofi_header *header,
+                 const struct ofi_hello *hello)
+{
+    struct ofi_peer *peer = NULL;
+
+    orl_lock(&ofi->base.tx);
+    struct ofi_half *half = ofi_table_get(&ofi->halves, header->to);
+    if (is_intact(ofi, half, header, hello)) {
+        half->wants_ack = true;
+        ofi_half_owes(ofi, half);
+    } else if (ofi_peer_get(ofi, hello->cookie, hello->name, hello->name_bytes, &peer) == 0) {
+        half = find_half(peer, hello->ep);
+        refuse(ofi, peer, hello->ep, ORL_ERR_LINK, "the connection was lost on the way");
+        if (half != NULL) {
+            ofi_half_end(ofi, half); /* nothing more of it may land */
+        }
+    }
+    orl_unlock(&ofi->base.tx);
+}
+
 /* ---------------------------------------------------------------- asking */
 
 void ofi_on_welcome(struct ofi_engine *ofi, const struct ofi_header *header,
@@ -153,27 +183,28 @@ void ofi_on_welcome(struct ofi_engine *ofi, const struct ofi_header *header,
     orl_lock(&ofi->base.tx);
     struct ofi_ep *ep = ofi_table_get(&ofi->eps, got.ep);
     bool is_news = ep != NULL && !orl_list_is_empty(&ep->connecting);
+    bool is_end = ep != NULL && !is_news && got.status != 0;
     if (is_news) {
         orl_list_del(&ep->connecting);
         ep->half = got.in;
         ep->limit = got.limit;
     }
     orl_unlock(&ofi->base.tx);
-    if (!is_news) {
+    if (!is_news && !is_end) {
         return;
     }
     if (got.status == 0 && header->version == OFI_WIRE_VERSION) {
         fab_ep_ready(&ep->base, &ofi_ep_ops);
         return;
     }
-    (void)snprintf(cause, sizeof(cause), "refused: %s", got.text);
+    (void)snprintf(cause, sizeof(cause), "%s%s", is_end ? "" : "refused: ", got.text);
     fab_ep_fail(&ep->base, ORL_ERR_LINK, cause);
 }
 
-/* A hello of an endpoint, or its bye. */
-static int introduce(struct ofi_engine *ofi, struct ofi_peer *peer, uint32_t ep, unsigned kind)
+/* A hello of an endpoint, its ping or its bye: what says who is speaking. */
+static int introduce(struct ofi_engine *ofi, struct ofi_peer *peer, uint32_t ep,
+                     struct ofi_header header)
 {
-    struct ofi_header header = { .kind = (uint8_t)kind };
     struct ofi_hello hello = { .cookie = ofi->cookie,
                                .ep = ep,
                                .name_bytes = (uint16_t)ofi->name_bytes };
@@ -185,7 +216,7 @@ static int introduce(struct ofi_engine *ofi, struct ofi_peer *peer, uint32_t ep,
 
 static int say_hello(struct ofi_engine *ofi, struct ofi_ep *ep)
 {
-    if (introduce(ofi, ep->peer, ep->id, OFI_KIND_HELLO) != 0) {
+    if (introduce(ofi, ep->peer, ep->id, (struct ofi_header){ .kind = OFI_KIND_HELLO }) != 0) {
         ep->hello_at = ofi->now + RETRY;
         return 0;
     }
@@ -197,13 +228,12 @@ static int say_hello(struct ofi_engine *ofi, struct ofi_ep *ep)
 
 static int ping(struct ofi_engine *ofi, struct ofi_ep *ep)
 {
-    struct ofi_header header = { .to = ep->half, .kind = OFI_KIND_PING };
-    struct ofi_parts parts = { 0 };
+    const struct ofi_header asks = { .to = ep->half, .kind = OFI_KIND_PING, .seq = ep->next };
     uint64_t pause = PING_FIRST << (ep->pings < 6 ? ep->pings : 6);
 
     /* What the provider still has tells of the peer's end by itself. */
     if (ep->ping_at != 0 && ep->peer->busy == 0) {
-        (void)ofi_send(ofi, ep->peer, &header, &parts);
+        (void)introduce(ofi, ep->peer, ep->id, asks);
         ep->pings++;
     }
     if (ep->pings >= PINGS_MOST && ep->peer->suspect_since == 0) {
@@ -220,7 +250,9 @@ void ofi_say_bye(struct ofi_engine *ofi, struct ofi_ep *ep)
 {
     struct ofi_farewell *farewell;
 
-    if (ep->hellos == 0 || introduce(ofi, ep->peer, ep->id, OFI_KIND_BYE) == 0) {
+    const struct ofi_header bye = { .kind = OFI_KIND_BYE };
+
+    if (ep->hellos == 0 || introduce(ofi, ep->peer, ep->id, bye) == 0) {
         return;
     }
     farewell = malloc(sizeof(*farewell));
@@ -235,6 +267,7 @@ void ofi_say_bye(struct ofi_engine *ofi, struct ofi_ep *ep)
 
 static int retry_farewells(struct ofi_engine *ofi)
 {
+    const struct ofi_header bye = { .kind = OFI_KIND_BYE };
     struct ofi_farewell **at = &ofi->farewells;
     int n = 0;
 
@@ -242,7 +275,7 @@ static int retry_farewells(struct ofi_engine *ofi)
         struct ofi_farewell *farewell = *at;
         struct ofi_peer *peer = farewell->peer;
 
-        if (peer->failure == 0 && introduce(ofi, peer, farewell->ep, OFI_KIND_BYE) != 0) {
+        if (peer->failure == 0 && introduce(ofi, peer, farewell->ep, bye) != 0) {
             at = &farewell->next;
             continue;
         }

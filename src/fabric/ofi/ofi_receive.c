@@ -133,17 +133,6 @@ static void numbered(struct ofi_engine *ofi, const struct ofi_header *header,
     } while (half->nearly != 0 && (buffer = next_early(ofi, half)) != NULL);
 }
 
-static void on_ping(struct ofi_engine *ofi, const struct ofi_header *header)
-{
-    orl_lock(&ofi->base.tx);
-    struct ofi_half *half = ofi_table_get(&ofi->halves, header->to);
-    if (half != NULL) {
-        half->wants_ack = true;
-        ofi_half_owes(ofi, half);
-    }
-    orl_unlock(&ofi->base.tx);
-}
-
 /* Bodies are copied out: a buffer need not be aligned for them. */
 static void alone(struct ofi_engine *ofi, const struct ofi_header *header, const uint8_t *body)
 {
@@ -165,7 +154,8 @@ static void alone(struct ofi_engine *ofi, const struct ofi_header *header, const
         ofi_on_bye(ofi, &hello);
         break;
     case OFI_KIND_PING:
-        on_ping(ofi, header);
+        memcpy(&hello, body, sizeof(hello));
+        ofi_on_ping(ofi, header, &hello);
         break;
     case OFI_KIND_ANSWER:
         memcpy(&answer, body, sizeof(answer));

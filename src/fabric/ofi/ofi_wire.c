@@ -11,6 +11,7 @@ size_t ofi_wire_body(unsigned kind)
     switch (kind) {
     case OFI_KIND_HELLO:
     case OFI_KIND_BYE:
+    case OFI_KIND_PING:
         return sizeof(struct ofi_hello);
     case OFI_KIND_WELCOME:
         return sizeof(struct ofi_welcome);
@@ -35,7 +36,7 @@ static bool is_body_sane(const struct ofi_header *header, const void *body)
 {
     struct ofi_hello hello;
 
-    if (header->kind != OFI_KIND_HELLO && header->kind != OFI_KIND_BYE) {
+    if (ofi_wire_body(header->kind) != sizeof(hello)) {
         return true;
     }
     memcpy(&hello, body, sizeof(hello));

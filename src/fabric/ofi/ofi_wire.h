@@ -26,7 +26,7 @@ enum ofi_kind {
     OFI_KIND_WELCOME, /* struct ofi_welcome: it may, or why not */
     OFI_KIND_BYE,     /* struct ofi_hello: that endpoint is closed */
     OFI_KIND_ACK,     /* nothing but the fields of the header */
-    OFI_KIND_PING,    /* to: the receiving half; wants an ACK */
+    OFI_KIND_PING,    /* struct ofi_hello; to: its receiving half; seq: its next; wants an ACK */
     OFI_KIND_ANSWER,  /* struct ofi_answer, then the data of a get */
     OFI_KIND_REFUSAL, /* struct ofi_answer: a numbered put has failed */
     /* Numbered. */
@@ -103,6 +103,9 @@ _Static_assert(offsetof(struct ofi_header, version) == 13, "no version moves thi
 _Static_assert(sizeof(struct ofi_access) == 48, "accesses travel");
 _Static_assert(sizeof(struct ofi_answer) == 24, "answers travel");
 _Static_assert(sizeof(struct ofi_hello) == 64, "hellos travel");
+_Static_assert(sizeof(struct ofi_hello) != sizeof(struct ofi_answer) &&
+                   sizeof(struct ofi_hello) != sizeof(struct ofi_access),
+               "introductions are known by their length");
 _Static_assert(sizeof(struct ofi_welcome) == 100, "welcomes travel");
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
  #error "the wire is little-endian: a big-endian host needs conversions here"
