@@ -4,6 +4,7 @@
 noinst_LTLIBRARIES += %D%/libbase.la
 %C%_libbase_la_SOURCES = \
     %D%/attr.h \
+    %D%/bytes.h \
     %D%/clock.c \
     %D%/clock.h \
     %D%/conf.c \

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/crc.h"
 #include "base/log.h"
 #include "base/pool.h"
@@ -68,22 +69,6 @@ struct fab_engine *core_token_engine(void)
 }
 
 /* ---------------------------------------------------------------- bytes */
-
-static void store_le(unsigned char *at, uint64_t value, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        at[i] = (unsigned char)(value >> (8 * i));
-    }
-}
-
-static uint64_t load_le(const unsigned char *at, size_t bytes)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        value |= (uint64_t)at[i] << (8 * i);
-    }
-    return value;
-}
 
 /* A token's fields, as decoded. */
 struct token {
@@ -160,22 +145,22 @@ ORL_PUBLIC int oriel_token_pack(const struct oriel_mem *mem, void *token, size_t
         return orl_fail(ORL_ERR_INVAL, "%s is NULL", bytes == NULL ? "bytes" : "token");
     }
     struct writer w = { .at = TOKEN_HEAD };
-    store_le(w.out, TOKEN_MAGIC, 4);
-    store_le(w.out + 4, TOKEN_VERSION, 2);
-    store_le(w.out + 8, core.job, 8);
-    store_le(w.out + 16, (uint32_t)core.rank, 4);
+    orl_store_le(w.out, TOKEN_MAGIC, 4);
+    orl_store_le(w.out + 4, TOKEN_VERSION, 2);
+    orl_store_le(w.out + 8, core.job, 8);
+    orl_store_le(w.out + 16, (uint32_t)core.rank, 4);
     w.out[20] = (unsigned char)mem->access;
     w.out[21] = (unsigned char)mem->atomicity;
     w.out[23] = (unsigned char)((uintptr_t)mem->base % CORE_TOKEN_ALIGN);
-    store_le(w.out + 24, mem->id, 8);
-    store_le(w.out + 32, mem->bytes, 8);
+    orl_store_le(w.out + 24, mem->id, 8);
+    orl_store_le(w.out + 32, mem->bytes, 8);
     st = pack_keys(&w, mem->region);
     if (st != 0) {
         return st;
     }
     size_t length = w.at + TOKEN_CRC;
-    store_le(w.out + 6, length, 2);
-    store_le(w.out + w.at, orl_crc32c(0, w.out, w.at), TOKEN_CRC);
+    orl_store_le(w.out + 6, length, 2);
+    orl_store_le(w.out + w.at, orl_crc32c(0, w.out, w.at), TOKEN_CRC);
     *bytes = length;
     if (token == NULL || capacity < length) {
         return orl_fail(ORL_ERR_TRUNC, "the token has %zu bytes, the buffer %zu", length, capacity);
@@ -222,18 +207,18 @@ static int check_envelope(const unsigned char *in, size_t bytes)
         return orl_fail(ORL_ERR_INVAL, "a token has %d to %d bytes, not %zu: truncated?",
                         TOKEN_HEAD + TOKEN_CRC, ORIEL_TOKEN_BYTES_MAX, bytes);
     }
-    if (load_le(in, 4) != TOKEN_MAGIC) {
+    if (orl_load_le(in, 4) != TOKEN_MAGIC) {
         return orl_fail(ORL_ERR_INVAL, "these bytes are not a token of oriel_token_pack");
     }
-    if (load_le(in + 4, 2) != TOKEN_VERSION) {
+    if (orl_load_le(in + 4, 2) != TOKEN_VERSION) {
         return orl_fail(ORL_ERR_INVAL, "token of version %u; this library reads version %u",
-                        (unsigned)load_le(in + 4, 2), TOKEN_VERSION);
+                        (unsigned)orl_load_le(in + 4, 2), TOKEN_VERSION);
     }
-    if (load_le(in + 6, 2) != bytes) {
+    if (orl_load_le(in + 6, 2) != bytes) {
         return orl_fail(ORL_ERR_INVAL, "the token has %u bytes, %zu were given: truncated?",
-                        (unsigned)load_le(in + 6, 2), bytes);
+                        (unsigned)orl_load_le(in + 6, 2), bytes);
     }
-    if (load_le(in + bytes - TOKEN_CRC, TOKEN_CRC) != orl_crc32c(0, in, bytes - TOKEN_CRC)) {
+    if (orl_load_le(in + bytes - TOKEN_CRC, TOKEN_CRC) != orl_crc32c(0, in, bytes - TOKEN_CRC)) {
         return orl_fail(ORL_ERR_INVAL, "the token is damaged: its checksum does not fit");
     }
     return 0;
@@ -252,12 +237,12 @@ static int decode(const void *token, size_t bytes, struct token *t)
     if (st != 0) {
         return st;
     }
-    t->job = load_le(in + 8, 8);
-    t->owner = (int)(int32_t)load_le(in + 16, 4);
+    t->job = orl_load_le(in + 8, 8);
+    t->owner = (int)(int32_t)orl_load_le(in + 16, 4);
     t->access = in[20];
     t->atomicity = in[21];
-    t->id = load_le(in + 24, 8);
-    t->bytes = load_le(in + 32, 8);
+    t->id = orl_load_le(in + 24, 8);
+    t->bytes = orl_load_le(in + 32, 8);
     t->misalign = in[23] % CORE_TOKEN_ALIGN;
     t->in = in;
     t->end = bytes - TOKEN_CRC;

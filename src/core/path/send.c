@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/pool.h"
 #include "core/path/agent.h"
@@ -82,23 +83,6 @@ void core_sends_close(void)
 
 /* ---------------------------------------------------------------- out */
 
-static void store_le(unsigned char *at, uint64_t value, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        at[i] = (unsigned char)(value >> (8 * i));
-    }
-}
-
-static uint64_t load_le(const unsigned char *at, size_t bytes)
-{
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < bytes; i++) {
-        value |= (uint64_t)at[i] << (8 * i);
-    }
-    return value;
-}
-
 static void message_done(struct fab_op *op, int status)
 {
     struct message *message = op->user;
@@ -163,7 +147,7 @@ static int send_numbered(struct core_path *path, unsigned handler, uint64_t head
         return ORL_ERR_NOMEM;
     }
     memset(message->data, 0, ENVELOPE_BYTES);
-    store_le(message->data + 8, (uint32_t)core.rank, 4);
+    orl_store_le(message->data + 8, (uint32_t)core.rank, 4);
     message->data[12] = (unsigned char)handler;
     if (bytes != 0) {
         memcpy(message->data + ENVELOPE_BYTES, data, bytes);
@@ -171,7 +155,7 @@ static int send_numbered(struct core_path *path, unsigned handler, uint64_t head
     message->op.handler = CORE_ON_RAILED;
     message->rail = rail < 0 ? 0 : rail;
     (void)atomic_fetch_add_explicit(&path->messages, 1, memory_order_relaxed);
-    store_le(message->data, atomic_fetch_add(&path->sent, 1), 8);
+    orl_store_le(message->data, atomic_fetch_add(&path->sent, 1), 8);
     rail = message->rail;
     core_rail_post(path, rail, &message->op); /* the message may be gone */
     tell_agent(path->rail[rail].engine);
@@ -379,8 +363,8 @@ static void envelope_came(void *user, struct fab_rx *rx)
     if (rx->bytes < ENVELOPE_BYTES) {
         return;
     }
-    number = load_le(at, 8);
-    from = (uint32_t)load_le(at + 8, 4);
+    number = orl_load_le(at, 8);
+    from = (uint32_t)orl_load_le(at + 8, 4);
     if (from >= (uint32_t)core.size || core_path_of((int)from, &path) != 0) {
         orl_last_error_clear();
         return; /* garbage, or of a rank that is gone */
