@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/copy.h"
 #include "base/log.h"
 #include "base/pool.h"
 #include "core/path/agent.h"
@@ -150,7 +151,7 @@ static int send_numbered(struct core_path *path, unsigned handler, uint64_t head
     orl_store_le(message->data + 8, (uint32_t)core.rank, 4);
     message->data[12] = (unsigned char)handler;
     if (bytes != 0) {
-        memcpy(message->data + ENVELOPE_BYTES, data, bytes);
+        orl_copy(message->data + ENVELOPE_BYTES, data, bytes);
     }
     message->op.handler = CORE_ON_RAILED;
     message->rail = rail < 0 ? 0 : rail;
@@ -179,7 +180,7 @@ static int send_plain(struct core_path *path, unsigned handler, uint64_t header,
         return ORL_ERR_NOMEM;
     }
     if (bytes != 0) {
-        memcpy(message->data, data, bytes);
+        orl_copy(message->data, data, bytes);
     }
     message->op.handler = (uint8_t)handler;
     (void)atomic_fetch_add_explicit(&path->messages, 1, memory_order_relaxed);
@@ -270,7 +271,7 @@ static struct held *copy(uint64_t number, unsigned handler, const struct fab_rx 
     held->handler = handler;
     held->bytes = rx->bytes;
     if (rx->bytes != 0) {
-        memcpy(held->data, rx->data, rx->bytes);
+        orl_copy(held->data, rx->data, rx->bytes);
     }
     return held;
 }
