@@ -9,6 +9,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,14 @@
 #define GRACE_NS (1000 * ORL_NS_PER_MS)
 /* Of that, for the word to reach other hosts. */
 #define TELL_NS (500 * ORL_NS_PER_MS)
+
+/* How to reach the launcher; NULL: not yet, or not any more. */
+static _Atomic(const struct core_boot *) abort_boot;
+
+void core_abort_by(const struct core_boot *boot)
+{
+    atomic_store(&abort_boot, boot);
+}
 
 /* ---------------------------------------------------------------- this host */
 
@@ -124,10 +133,22 @@ static void end_job(int code, const char *words)
     end_locals();
 }
 
+/* Between the start and oriel_init's end, or after oriel_finalize's begin: nobody hears of it but
+ * by the launcher, which takes this rank's end for a failure of its own where it sees it first. */
+static void end_job_in_init(const struct core_boot *boot, int code, const char *words)
+{
+    orl_log_error(ORL_CAT_BOOT, "oriel_abort(%d): %s", code, words);
+    boot->abort(code, words);
+    if (boot->has_launcher) {
+        usleep(GRACE_NS / ORL_NS_PER_US);
+    }
+}
+
 /* An abort is never a success: code 0 becomes 1. */
 ORL_PUBLIC void oriel_abort(int code, const char *text)
 {
     const char *words = text != NULL ? text : "no reason given";
+    const struct core_boot *boot = atomic_load(&abort_boot);
     code = code != 0 ? code : 1;
     if (core_is_open()) {
         orl_log_error(ORL_CAT_BOOT, "oriel_abort(%d): %s", code, words);
@@ -136,6 +157,8 @@ ORL_PUBLIC void oriel_abort(int code, const char *text)
         if (core.boot->has_launcher) {
             end_job(code, words);
         }
+    } else if (boot != NULL) {
+        end_job_in_init(boot, code, words);
     }
     _exit(code);
 }

@@ -111,6 +111,7 @@ static int open_boot(void)
         return st;
     }
     core.boot = boot; /* only what has opened is closed */
+    core_abort_by(boot);
     core.rank = id.rank;
     core.size = id.size;
     core.local = id.local;
@@ -256,6 +257,7 @@ static int start(const struct oriel_init_opts *opts)
     if (st != 0) {
         forget_job();
         if (core.boot != NULL) {
+            core_abort_by(NULL);
             core.boot->close();
             core.boot = NULL;
         }
@@ -302,6 +304,7 @@ static uint64_t stop(void)
     core_boot_on_loss(NULL); /* what it uses goes away now */
     uint64_t outstanding = close_rooms();
     forget_job();
+    core_abort_by(NULL);
     core.boot->close();
     orl_log_close();
     return outstanding;

@@ -25,8 +25,8 @@
 /* How long a rank whose traces are missing may take to be seen to have ended. */
 #define BLAME_NS (1000 * ORL_NS_PER_MS)
 
-/* Whoever has found a death ends soon after, which looks like one more: it stays long enough for
- * the others to find the first. */
+/* Whoever has found a death ends soon after, which looks like one more: it leaves word, and stays
+ * long enough for most others to find the first. */
 #define LINGER_US 1000000
 
 static const char exchange_step[] = "exchange of addresses in oriel_init";
@@ -71,19 +71,25 @@ static void fill_identity(struct core_record *mine, int rank)
     memcpy(mine->hostname, host, strnlen(host, sizeof(mine->hostname) - 1));
 }
 
-static int linger(int status)
+static int linger(const struct core_boot *boot, int status)
 {
-    if (status == ORL_ERR_PEER) {
-        usleep(LINGER_US);
+    char why[ORL_ERROR_TEXT_BYTES];
+    if (status != ORL_ERR_PEER) {
+        return status;
     }
-    return status;
+    keep_error(why);
+    if (boot->leave != NULL) {
+        boot->leave(why);
+    }
+    usleep(LINGER_US);
+    return orl_fail(status, "%s", why);
 }
 
 static int publish(const struct core_boot *boot, const struct core_record *mine)
 {
     unsigned char bytes[CORE_RECORD_BYTES];
     int st = boot->put(bytes, core_record_encode(mine, bytes, sizeof(bytes)));
-    return st != 0 ? st : linger(boot->fence(exchange_step));
+    return st != 0 ? st : linger(boot, boot->fence(exchange_step));
 }
 
 /* Publishes the last error in place of addresses. It stays this rank's own, whatever becomes of
@@ -152,7 +158,7 @@ static int blame(int status)
             usleep(20000);
         }
     }
-    return gone != 0 ? linger(gone) : orl_fail(status, "%s", why);
+    return gone != 0 ? linger(core.boot, gone) : orl_fail(status, "%s", why);
 }
 
 static int attach_node(const struct meeting *meeting)
@@ -349,7 +355,7 @@ static int await_joined(int i, uint64_t deadline)
         int st = turn > 200 && orl_deadline_passed(look_from) ? core.boot->look(join_step) : 0;
         /* It may have said why before it ended. */
         if (st != 0 && state_of(i) == FAB_RANK_ABSENT) {
-            return linger(st);
+            return linger(core.boot, st);
         }
         if (orl_deadline_passed(deadline)) {
             return orl_fail(

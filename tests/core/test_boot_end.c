@@ -105,6 +105,36 @@ Test(boot_end, ends_end_the_wait)
     boot->close();
 }
 
+/* A rank that ends because another has died is not blamed: its words are. */
+Test(boot_end, words_of_one_that_ends_name_the_first)
+{
+    static const char words[] = "another step: rank 5 on far is gone (killed by signal 9)";
+    open_for_ends("90s");
+    boot->leave(words);
+    cr_assert_str_eq(fake_pmix.word[0], words);
+    cr_assert_geq(fake_pmix.call[FAKE_COMMIT].count, 1);
+    strcpy(fake_pmix.word[1], words);
+    cr_assert_eq(fence_with((struct end){ PMIX_ERR_PROC_TERM_WO_SYNC, FAKE_NSPACE, 1, 1 }),
+                 ORL_ERR_PEER);
+    cr_assert_str_eq(orl_last_error(), words);
+    core_end_forget_for_test();
+    cr_assert_eq(fence_with((struct end){ PMIX_ERR_PROC_ABORTED_BY_SIG, FAKE_NSPACE, 1, 9 }),
+                 ORL_ERR_PEER);
+    expect_text("rank 1 on fakehost is gone (killed by signal 9)");
+    cr_assert_eq(fake_pmix.waiting_gets, 0, "each Get is marked as one that does not wait");
+    boot->close();
+}
+
+/* Leaving word does not wait for a server that does not answer. */
+Test(boot_end, words_are_no_reason_to_wait)
+{
+    open_for_ends("90s");
+    double began = t_now();
+    fake_pmix.call[FAKE_COMMIT].hangs = true;
+    boot->leave("rank 1 is gone");
+    cr_assert_lt(t_now() - began, SOON_S);
+}
+
 /* Of other jobs, and of this rank itself: no concern of this wait. */
 Test(boot_end, ends_of_others_are_ignored)
 {

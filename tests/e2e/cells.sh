@@ -6,12 +6,18 @@
 . "$(dirname "$0")/common.sh"
 mortal=$(program tests/e2e/mortal)
 victim=2
-limit=15 # of one job; those that need it have failed
+limit=25 # of one job; those that need it have failed
 
 uptime_now()
 {
     read -r _now _ </proc/uptime
     echo "$_now"
+}
+
+# Seconds that an end may take: five, and one more for each process that waits for each CPU.
+most_seconds()
+{
+    awk -v cpus="$(nproc)" '{ more = int($1 / cpus); print 5 + (more < 15 ? more : 15) }' /proc/loadavg
 }
 
 # cell_name LAUNCHER STAGE HOW
@@ -80,11 +86,11 @@ cell()
     [ -z "$why" ] || { skip "$name" "$why"; return; }
     start_job "$1" "$2" "$3" "$name"
     code=$?
-    are_gone "$work/$name.at" 6
+    seconds=$(most_seconds)
+    are_gone "$work/$name.at" "$((seconds + 1))"
     ended=$(uptime_now)
     pkill -KILL -f "$work/$name.at"
     survivors=0
-    seconds=5
     case $1 in *--keep | *--enable-recovery) survivors=3 ;; esac
     [ "$3" = kill ] || survivors=0
     if ! said=$(judge "$name" "$2" $seconds $survivors "$ended"); then
@@ -116,7 +122,7 @@ all_launchers()
     ) >"$work/stream" 2>&1 &
     stream=$!
     if why=$(rig slurm -p 2>&1); then
-        rig slurm -t 100 -- sh "$0" --srun || failed
+        rig slurm -t 200 -- sh "$0" --srun || failed
     else
         skip srun "$why"
     fi

@@ -2,11 +2,13 @@
 /*
  * The program that test_hosts_coll.sh starts across hosts: uses oriel.h alone.
  *
- *   colls right        barrier, bcast and allreduce of many sizes, all verified; prints the bits of
- * a sum that depends on the order of its operands colls die CALL     the last rank kills itself
- * while the others are in "barrier", "bcast" or "allreduce"; every other must hear whom to blame,
- * and says so colls time         time of each at some sizes colls skew         rank 0 leaves at
- * once, the last one a second later
+ * - colls right: barrier, bcast and allreduce of many sizes, all verified; prints the bits of a sum
+ *   that depends on the order of its operands
+ * - colls die CALL: the last rank kills itself while the others are in "barrier", "bcast" or
+ *   "allreduce"; every other must hear whom to blame, and says so
+ * - colls after CALL: the same as soon as the call has returned
+ * - colls time: time of each at some sizes
+ * - colls skew: rank 0 leaves at once, the last one a second later
  */
 #include "exchange.h"
 
@@ -117,6 +119,13 @@ static int call(const char *what, size_t bytes)
     return oriel_allreduce(ORIEL_IN_PLACE, data, bytes, ORIEL_UINT8, ORIEL_MAX, ORIEL_WORLD);
 }
 
+static int told_of_death(int status)
+{
+    printf("rank %d: %s: %s\n", oriel_rank(), oriel_error_name(status), oriel_error_detail());
+    fflush(stdout);
+    return status != ORIEL_ERR_PEER;
+}
+
 static int die(const char *what)
 {
     check(call(what, 100000), what);
@@ -124,10 +133,19 @@ static int die(const char *what)
     if (oriel_rank() == oriel_size() - 1) {
         raise(SIGKILL);
     }
+    return told_of_death(call(what, 100000));
+}
+
+/* What the last rank has sent may end with it: the others complete the call or hear of the death,
+ * and hear of it in the next one at last. */
+static int die_after(const char *what)
+{
+    check(call(what, 100000), what);
     int status = call(what, 100000);
-    printf("rank %d: %s: %s\n", oriel_rank(), oriel_error_name(status), oriel_error_detail());
-    fflush(stdout);
-    return status != ORIEL_ERR_PEER;
+    if (oriel_rank() == oriel_size() - 1) {
+        raise(SIGKILL);
+    }
+    return told_of_death(status == ORIEL_OK ? oriel_barrier(ORIEL_WORLD) : status);
 }
 
 static double now(void)
@@ -185,6 +203,8 @@ int main(int argc, char **argv)
         failed = right();
     } else if (strcmp(what, "die") == 0 && argc > 2) {
         failed = die(argv[2]);
+    } else if (strcmp(what, "after") == 0 && argc > 2) {
+        failed = die_after(argv[2]);
     } else if (strcmp(what, "time") == 0) {
         failed = times();
     } else if (strcmp(what, "skew") == 0) {

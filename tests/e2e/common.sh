@@ -133,6 +133,14 @@ are_gone()
     done
 }
 
+# end_job TEXT: a job of launch that goes on, with this text in its command line, is told to end, and
+# has; a signal to a shell around it would not reach it.
+end_job()
+{
+    pkill -TERM -f "^timeout .*$1"
+    are_gone "$1" 10
+}
+
 # What lies in /dev/shm, but for the launchers' own. Nothing where other tests see the same one
 # (run-test could make no space of its own).
 shm_files()

@@ -11,10 +11,13 @@ perf=$(program tools/oriel-perf)
 info=$(program tools/oriel-info)
 launcher=${T_LAUNCHER:-mpirun}
 
-# After need_rigs: for scripts of many minutes, most of which pass in waiting.
-only_in_soak()
+# The long form, of make soak: every case, and long ones.
+is_soak() { [ -n "${T_SOAK-}" ]; }
+
+# long_or SECONDS SHORT: SECONDS, or in the short form SHORT.
+long_or()
 {
-    [ -n "${T_SOAK-}" ] || { echo "SKIP: $area: takes minutes: make soak runs it"; exit 77; }
+    if is_soak; then echo "$1"; else echo "$2"; fi
 }
 
 # need_rigs AREA: ends the script where rigs cannot run.
@@ -106,6 +109,38 @@ with_options() { extra=$*; }
 
 # run_across LIMIT RANKS COMMAND...: output to $work/out.
 run_across() { across "$@" >"$work/out" 2>&1; }
+
+# all_gone SECONDS LINE: all ranks of the job $_job, whose command lines begin so, end within that time.
+# Its launcher is then made to: mpirun with daemons on several hosts may never end where a rank was
+# killed and the others were let live, or where a daemon is lost, whatever the ranks are.
+all_gone()
+{
+    are_gone "^$2" "$1"
+    _gone=$?
+    # shellcheck disable=SC2046
+    kill -KILL $(processes "$2") 2>>"$work/out"
+    wait "$_job"
+    return $_gone
+}
+
+# bereaved RANKS PROGRAM WORD...: a job whose launcher lets the others live when a rank dies; true when
+# all of them end within 20 s.
+bereaved()
+{
+    _ranks=$1
+    shift
+    _line="$*"
+    with_options --enable-recovery
+    across 90 "$_ranks" "$@" >"$work/out" 2>&1 &
+    _job=$!
+    with_options
+    _tries=300
+    until [ -n "$(processes "^$_line")" ] || [ $_tries = 0 ]; do
+        _tries=$((_tries - 1))
+        sleep 0.1
+    done
+    all_gone 20 "$_line"
+}
 
 # counts RANKS HERE [COMMAND...]: job count is right and says nothing more; HERE is how many ranks
 # rank 0's host has. The command, if any, starts it on each host.

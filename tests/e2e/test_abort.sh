@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Other ends of a job of four under each launcher: oriel_abort at several stages ends all of it
-# within seconds (three on an idle machine, five here) and with its code; without their launcher
+# within seconds (three on an idle machine, five and more here) and with its code; without their launcher
 # the ranks end; a rank that finalizes long before the others disturbs nobody. Nothing stays.
 
 . "$(dirname "$0")/cells.sh"
@@ -23,6 +23,17 @@ launcher_process()
     esac
 }
 
+# What cleans up does so after the ranks have gone.
+files_go()
+{
+    tries=30
+    while [ -n "$(left_files "$1")" ]; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+
 # covers: REL-04
 launcher_killed()
 {
@@ -31,6 +42,7 @@ launcher_killed()
     [ -z "$why" ] || { skip "$name" "$why"; return; }
     start_job "$1" never none "$name" &
     started=$!
+    seconds=$(most_seconds)
     tries=0
     until [ -s "$work/$name.at" ] || [ $tries -ge 150 ]; do
         tries=$((tries + 1))
@@ -40,10 +52,10 @@ launcher_killed()
     kill -KILL $(launcher_process "$1" "$work/$name.at") 2>>"$work/$name.out"
     if [ ! -s "$work/$name.at" ]; then
         report "$name" "the job did not come up"
-    elif ! are_gone "^[^ ]*mortal never .*$work/$name.at" 5; then
+    elif ! are_gone "^[^ ]*mortal never .*$work/$name.at" "$seconds"; then
         left=$(processes "^[^ ]*mortal never .*$work/$name.at" | paste -sd,)
-        report "$name" "after 5 s there are: $(ps -f -p "$left")"
-    elif [ -n "$(left_files "$name")" ]; then
+        report "$name" "after $seconds s there are: $(ps -f -p "$left")"
+    elif ! files_go "$name"; then
         report "$name" "files left: $(left_files "$name")"
     else
         pass "$name"

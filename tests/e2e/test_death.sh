@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # One of four ranks is killed at each stage of a job under each launcher: the others name it, or the
-# job ends, within five seconds, and nothing stays.
+# job ends, within five seconds (more where the machine is busy), and nothing stays.
 
 . "$(dirname "$0")/cells.sh"
 begin death

@@ -217,8 +217,7 @@ silent()
     done
     ss -Hlnptux | grep '"mortal"' >>"$work/out"
     ranks=$(pgrep -f "^$mortal never .*$mark" | wc -l)
-    kill -TERM $!
-    are_gone "$mark" || kill_all $! "$mark"
+    end_job "$mark" || kill_all $! "$mark"
     [ "$ranks" -ge 4 ] && ! grep -q '"mortal"' "$work/out"
 }
 if command -v ss >/dev/null; then

@@ -147,6 +147,11 @@ static bool set_value(pmix_value_t *value, const pmix_proc_t *proc, const char *
         value->data.string = strdup("fakehost.example.org");
         return true;
     }
+    if (!is_job && strcmp(key, "oriel.end") == 0 && fake_pmix.word[proc->rank][0] != '\0') {
+        value->type = PMIX_STRING;
+        value->data.string = strdup(fake_pmix.word[proc->rank]);
+        return true;
+    }
     return !is_job && strcmp(key, "oriel.record") == 0 && set_record(value, proc->rank);
 }
 
@@ -177,6 +182,9 @@ pmix_status_t PMIx_Put(pmix_scope_t scope, const char key[], pmix_value_t *val)
         val->data.bo.size <= sizeof(fake_pmix.record[0])) {
         memcpy(fake_pmix.record[0], val->data.bo.bytes, val->data.bo.size);
         fake_pmix.record_bytes[0] = val->data.bo.size;
+    }
+    if (status == PMIX_SUCCESS && strcmp(key, "oriel.end") == 0) {
+        strncpy(fake_pmix.word[0], val->data.string, sizeof(fake_pmix.word[0]) - 1);
     }
     return status;
 }

@@ -48,6 +48,8 @@ struct fake_pmix {
     unsigned char record[FAKE_RANKS_MAX][1024]; /* of others; of rank 0: what was put */
     size_t record_bytes[FAKE_RANKS_MAX];
 
+    char word[FAKE_RANKS_MAX][256]; /* why a rank ends; "": it has not said */
+
     /* what was seen */
     _Atomic int waiting_gets; /* calls of PMIx_Get that could have waited for ever */
     _Atomic int users;        /* inits that were not undone */

@@ -68,6 +68,9 @@ struct core_boot {
     /* For whoever waits for a rank in another way: PEER, with `step` before the words, when one of
      * this host is known to have ended, else 0. Cheap; called in turns. */
     int (*look)(const char *step);
+    /* This rank is about to end because of another's death: words for whoever finds it gone before
+     * that other one. Bounded; NULL: nobody would hear them. */
+    void (*leave)(const char *words);
     /* End the job, in bounded time. May return when the launcher cannot do it; the caller then
      * exits. */
     void (*abort)(int code, const char *text);

@@ -435,5 +435,6 @@ const struct core_boot core_boot_pmix = { .name = "pmix",
                                           .fence = pmix_fence,
                                           .get = pmix_get,
                                           .look = pmix_look,
+                                          .leave = core_pmix_leave,
                                           .abort = pmix_abort,
                                           .close = pmix_close };

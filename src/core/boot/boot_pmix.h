@@ -60,6 +60,10 @@ void core_pmix_run_init(struct core_side *side);
 void core_pmix_run_commit(struct core_side *side);
 void core_pmix_run_abort(struct core_side *side);
 void core_pmix_run_finalize(struct core_side *side);
+/* Puts `text` where core_pmix_run_word finds it by this rank's number. */
+void core_pmix_run_leave(struct core_side *side);
+/* What the rank in `code` has put there: `text`, "" where nothing. */
+void core_pmix_run_word(struct core_side *side);
 /* Which of the ranks below `size` have put nothing under the key in `text`: a list in `text`. */
 void core_pmix_run_missing(struct core_side *side);
 
@@ -71,7 +75,10 @@ void core_pmix_ends_open(void);
 void core_pmix_ends_close(void);
 /* PEER when the launcher has told of an end, BOOT when it has ended itself, else 0. */
 int core_pmix_told(const char *step);
-/* The same, and a look at the processes of this host. */
+/* The same, and a look at the processes of this host. A rank that has left word why it ends is not
+ * blamed: its words are passed on. */
 int core_pmix_look(const char *step, uint64_t patience_ns);
+/* Leave word for the others: this rank ends for somebody else's sake. */
+void core_pmix_leave(const char *words);
 
 #endif

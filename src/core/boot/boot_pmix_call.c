@@ -65,6 +65,36 @@ void core_pmix_run_finalize(struct core_side *side)
     call->status = PMIx_Finalize(NULL, 0);
 }
 
+static const char end_key[] = "oriel.end";
+
+void core_pmix_run_leave(struct core_side *side)
+{
+    struct core_pmix_call *call = (struct core_pmix_call *)side;
+    pmix_value_t value = { .type = PMIX_STRING };
+    value.data.string = call->text;
+    call->status = PMIx_Put(PMIX_GLOBAL, end_key, &value);
+    if (call->status == PMIX_SUCCESS) {
+        call->status = PMIx_Commit();
+    }
+}
+
+void core_pmix_run_word(struct core_side *side)
+{
+    struct core_pmix_call *call = (struct core_pmix_call *)side;
+    pmix_value_t *value = NULL;
+    struct orl_strbuf sb;
+    pmix_info_t now;
+    orl_strbuf_init(&sb, call->text, sizeof(call->text));
+    core_pmix_flag(&now, PMIX_IMMEDIATE);
+    call->proc.rank = (pmix_rank_t)call->code;
+    call->status = PMIx_Get(&call->proc, end_key, &now, 1, &value);
+    if (call->status == PMIX_SUCCESS && value != NULL && value->type == PMIX_STRING &&
+        value->data.string != NULL) {
+        orl_strbuf_add(&sb, value->data.string);
+    }
+    core_pmix_forget(value);
+}
+
 /* As far as the server can tell at once. */
 void core_pmix_run_missing(struct core_side *side)
 {

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/strbuf.h"
 #include "base/sys.h"
 #include "core/boot/boot.h"
 #include "core/boot/boot_pmix.h"
@@ -16,6 +17,9 @@
 /* A rank that has ended in good order may have done so after the fence: the word of that comes
  * first. */
 #define NORMAL_END_NS (1000 * ORL_NS_PER_MS)
+
+/* Longest question to the server that is only about words. */
+#define WORD_NS ORL_NS_PER_S
 
 /* SIZE_MAX: none, or not known yet. */
 static _Atomic size_t handler_id = SIZE_MAX;
@@ -121,6 +125,33 @@ void core_pmix_ends_open(void)
                                 end_happened, handler_registered, NULL);
 }
 
+/* ---------------------------------------------------------------- who is to blame */
+
+void core_pmix_leave(const char *words)
+{
+    struct core_pmix_call result;
+    struct core_pmix_call *call = core_pmix_call_new(core_pmix_run_leave);
+    if (call != NULL) {
+        struct orl_strbuf sb;
+        orl_strbuf_init(&sb, call->text, sizeof(call->text));
+        orl_strbuf_add(&sb, words);
+        (void)!core_pmix_call(call, WORD_NS, &result);
+    }
+}
+
+/* Whoever ends because of a death looks like one more; his words name the first. */
+static bool has_left_word(int rank, struct core_pmix_call *result)
+{
+    struct core_pmix_call *call = core_pmix_call_new(core_pmix_run_word);
+    result->text[0] = '\0';
+    if (call == NULL) {
+        return false;
+    }
+    call->proc = core_pmix.self;
+    call->code = rank;
+    return core_pmix_call(call, WORD_NS, result) == 0 && result->text[0] != '\0';
+}
+
 static bool is_death(const struct core_end *end)
 {
     return end->how != CORE_END_NORMAL || orl_clock_kernel_ns() - end->when > NORMAL_END_NS;
@@ -128,8 +159,12 @@ static bool is_death(const struct core_end *end)
 
 static int fail_told(const char *step, const struct core_end *end)
 {
+    struct core_pmix_call word;
     char host[64];
     char how[64];
+    if (end->how != CORE_END_SIGNAL && has_left_word(end->rank, &word)) {
+        return orl_fail(ORL_ERR_PEER, "%s", word.text);
+    }
     core_pmix_host(end->rank, host, sizeof(host));
     core_end_text(end, how, sizeof(how));
     return orl_fail(ORL_ERR_PEER, "%s: rank %d on %s is gone%s", step, end->rank, host, how);
@@ -152,6 +187,7 @@ int core_pmix_told(const char *step)
 
 int core_pmix_look(const char *step, uint64_t patience_ns)
 {
+    struct core_pmix_call word;
     struct core_gone gone;
     struct core_end end;
     char host[64];
@@ -160,6 +196,9 @@ int core_pmix_look(const char *step, uint64_t patience_ns)
     int st = core_pmix_told(step);
     if (st != 0 || !core_watch_look(patience_ns, &gone)) {
         return st;
+    }
+    if (has_left_word(gone.rank, &word)) {
+        return orl_fail(ORL_ERR_PEER, "%s", word.text);
     }
     if (core_end_of(gone.rank, &end)) {
         core_end_text(&end, how, sizeof(how));
