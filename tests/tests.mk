@@ -5,7 +5,7 @@ test_libs = %D%/libt.la
 check_LTLIBRARIES += %D%/libt.la
 %C%_libt_la_SOURCES = %D%/t.c %D%/t.h %D%/t_data.c
 
-EXTRA_DIST += %D%/README.md %D%/lsan.supp %D%/run-test
+EXTRA_DIST += %D%/README.md %D%/lsan.supp %D%/run-test %D%/ways
 
 include %D%/base/base.mk
 include %D%/fake/strict/strict.mk

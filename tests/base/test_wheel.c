@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The timer wheel against a plain list of moments. covers: K13 */
+/* The timer wheel against a plain list of moments. */
+/* covers: K13 */
 #include <criterion/criterion.h>
 
 #include <stdint.h>

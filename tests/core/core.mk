@@ -65,5 +65,7 @@ fake_net = %D%/fake_net.c %D%/fake_net.h $(fake_path)
 %C%_test_progress_SOURCES = %D%/test_progress.c $(fake_path)
 two_rails = %D%/two_rails.c %D%/two_rails.h
 %C%_test_rails_SOURCES = %D%/test_rails.c $(two_rails)
+soak_parts = %D%/soak.h %D%/soak_cell.c %D%/soak_cell.h %D%/soak_cells.c %D%/soak_guests.c
+%C%_test_soak_SOURCES = %D%/test_soak.c $(soak_parts)
 %C%_test_send_SOURCES = %D%/test_send.c $(two_rails)
 %C%_test_req_SOURCES = %D%/test_req.c $(fake_path)

@@ -75,8 +75,8 @@ static void until_asleep(enum core_agent_sleep how)
 
 /* ---------------------------------------------------------------- a pass */
 
-/* Serve, arm, look again, sleep; and only what came of the look is a reason to stay awake.
- * covers: N2 N10 */
+/* Serve, arm, look again, sleep; and only what came of the look is a reason to stay awake. */
+/* covers: N2 N10 */
 Test(agent, a_pass_arms_looks_again_and_sleeps)
 {
     uint32_t n;
@@ -99,7 +99,8 @@ Test(agent, a_pass_arms_looks_again_and_sleeps)
     end();
 }
 
-/* What could not be handed to the network may need another try: covers: N10 N12 */
+/* What could not be handed to the network may need another try. */
+/* covers: N8 N10 N12 */
 Test(agent, a_single_operation_and_then_silence)
 {
     only_wake_ups();
@@ -319,8 +320,8 @@ Test(agent, a_descriptor_that_cries_wolf_is_left_alone)
 
 /* ---------------------------------------------------------------- deadlines */
 
-/* Nobody waits, nobody tests: the request ends at its time, and settles at its own.
- * covers: K13 */
+/* Nobody waits, nobody tests: the request ends at its time, and settles at its own. */
+/* covers: K13 */
 Test(agent, a_deadline_ends_a_request_nobody_waits_for)
 {
     struct fake_path fake;
@@ -368,8 +369,8 @@ static void *register_memory(void *arg)
     return NULL;
 }
 
-/* Pinning takes as long as it takes; the engine is served meanwhile.
- * covers: N20 */
+/* Pinning takes as long as it takes; the engine is served meanwhile. */
+/* covers: N20 */
 Test(agent, a_registration_stops_nothing)
 {
     static char memory[4096];

@@ -195,8 +195,8 @@ static int wait_for_a_stopped_rank(int rank, void *arg)
     return 0;
 }
 
-/* Stopped for ten seconds: under 1 % of a core, one warning, and then it goes on.
- * covers: N12 REL-07 */
+/* Stopped for ten seconds: under 1 % of a core, one warning, and then it goes on. */
+/* covers: K8 N12 REL-07 */
 Test(agent_ofi, waiting_for_a_stopped_rank_costs_next_to_nothing)
 {
     t_limit_s = 60;

@@ -201,7 +201,7 @@ static int one_is_gone(int rank, void *arg)
     return 0;
 }
 
-/* covers: D8 I6 */
+/* covers: D8 I6 I7 L8 */
 Test(batch, an_operation_on_released_memory_fails_alone)
 {
     cr_assert_eq(t_job(RANKS, one_is_gone, NULL), 0);

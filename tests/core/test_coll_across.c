@@ -2,9 +2,8 @@
 /*
  * Collectives of forked ranks that share no node memory: everything goes over the network of this
  * host. Sizes, roots, order of operands, ranks that leave early, ranks that are killed.
- *
- * covers: REL-10
  */
+/* covers: REL-10 */
 #include <criterion/criterion.h>
 
 #include <stdatomic.h>

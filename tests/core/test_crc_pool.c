@@ -66,7 +66,7 @@ Test(crc_pool, each_operation_has_its_own)
     cr_assert_eq(t_differs(data[4], 504, 2, 0, 4 * 512), 504, "hashed after it landed");
 }
 
-/* covers: O1 */
+/* covers: N9 O1 */
 Test(crc_pool, known_answer_in_the_status)
 {
     struct oriel_xfer op = {

@@ -148,7 +148,7 @@ static int counts_calls(int rank, void *arg)
     return 0;
 }
 
-/* covers: BOOT-21 */
+/* covers: BOOT-21 G11 */
 Test(hosts, a_job_of_one_host_opens_no_network)
 {
     int spans_hosts = 0;
@@ -191,6 +191,7 @@ static int starts_badly(int rank, void *arg)
     return 0;
 }
 
+/* covers: L3 */
 Test(hosts, no_transport_leads_to_other_hosts)
 {
     use_networks();

@@ -93,7 +93,7 @@ static int leaves_early(int rank, void *arg)
     return 0;
 }
 
-/* covers: REL-10 */
+/* covers: REL-10 L10 */
 Test(leave, who_finalizes_early_serves_the_others_first)
 {
     use_networks();
@@ -244,6 +244,7 @@ static int marked(int rank, void *arg)
     return stands_still(rank, arg);
 }
 
+/* covers: N17 */
 Test(leave, nothing_keeps_finalize_from_its_end)
 {
     use_networks();

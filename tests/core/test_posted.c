@@ -121,7 +121,7 @@ static int no_answer(int rank, void *arg)
     return 0;
 }
 
-/* covers: K7 K13 */
+/* covers: K7 K13 L9 */
 Test(posted, a_target_that_does_not_answer)
 {
     cr_assert_eq(t_ranks(RANKS, no_answer, NULL), 0);

@@ -82,6 +82,7 @@ Test(rails, large_ones_use_both_small_ones_the_first)
 }
 
 /* What a small put leaves behind is visible after a flush, and only then need be. */
+/* covers: N16 */
 Test(rails, small_puts_do_not_wait)
 {
     for (uint64_t i = 0; i < 100; i++) {
@@ -303,6 +304,7 @@ Test(pairs, by_network_then_by_order)
     cr_assert_eq(core_rails_pair(mine, 0, cards, 3, 8, pair), 0);
 }
 
+/* covers: L1 */
 Test(pairs, slower_levels_stand_by)
 {
     struct fab_engine tcp = engine_of(FAB_LEVEL_NETWORK, 1, 100000);

@@ -116,7 +116,6 @@ struct lie {
     const char *words;
 };
 
-/* covers: W3 */
 Test(record, fields_that_no_rank_would_write)
 {
     static const struct lie lies[] = {

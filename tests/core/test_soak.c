@@ -1,181 +1,106 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random operations between ranks that reach each other over a network alone: kinds, sizes, peers,
- * deadlines and requests that are given up, all drawn from a seed (T_SEED, 1). Every rank owns a
- * slice of every rank's memory and knows what each byte of it must be. At the end every operation
- * is resolved, every byte is right, and nothing is left. T_SOAK=1 makes it a million operations.
+ * Random operations: kinds, sizes, peers, forms of call, deadlines, requests given up, memory that
+ * goes away under them and collectives in between, over each way that ranks reach each other. At
+ * the end every operation is resolved, every byte is right, and nothing is left: no registration,
+ * no lease, nothing of the provider's, no word on stderr.
+ *
+ * T_SEED=N draws others than those of seed 1. A failure says which seed it was; the same seed draws
+ * the same operations. T_SOAK=1 makes it a million of them.
  */
 #include <criterion/criterion.h>
 
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/types.h>
 #include <unistd.h>
 
-#include "oriel.h"
+#include "core/core.h"
 #include "tests/core/over.h"
+#include "tests/core/soak.h"
+#include "tests/fake/strict/strict_api.h"
 #include "tests/t.h"
-
-TestSuite(soak, .init = over_network, .timeout = 3600);
+#ifdef ORIEL_HAVE_LIBFABRIC
+ #include "fabric/ofi/ofi.h"
+#endif
 
 enum {
-    RANKS = 3,
-    CELLS = 8, /* of a slice: each has one operation at a time */
-    CELL = 24576,
-    SLICE = CELLS * CELL
+    MEETINGS = 20, /* collectives in a run */
+    MANY = 1000000,
+    NOT_ALLOWED = 77
 };
 
-struct cell {
-    int rank;
-    unsigned index;
-    struct oriel_request *request;
-    struct oriel_xfer xfer;
-    bool is_dirty;        /* written since the last flush of that rank */
-    bool is_unknown;      /* a write was given up */
-    unsigned char *known; /* [CELL] what is there */
-    unsigned char *local; /* [CELL] source or landing */
-    uint64_t old;
-    struct oriel_result result;
-};
+TestSuite(soak, .timeout = 3600);
 
-static struct cell cells[RANKS][CELLS];
-static struct oriel_remote *remote[RANKS];
+/* ---------------------------------------------------------------- chance */
+
 static uint64_t state;
 
-static uint64_t draw(uint64_t below)
+static uint64_t next(void)
 {
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 33) % below;
+    uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
 }
 
-/* ---------------------------------------------------------------- the end of an operation */
-
-static void flush_cells(int rank)
+void soak_seed(uint64_t seed, uint64_t stream, uint64_t step)
 {
-    t_check_ok(oriel_flush(rank));
-    for (unsigned i = 0; i < CELLS; i++) {
-        cells[rank][i].is_dirty = cells[rank][i].request != NULL && cells[rank][i].is_dirty;
+    state = seed;
+    state = next() + stream;
+    state = next() + step;
+}
+
+uint64_t soak_draw(uint64_t below)
+{
+    return next() % below;
+}
+
+uint64_t soak_draw_bytes(uint64_t most)
+{
+    static const uint64_t edges[] = { 0,      8,      64,     128,     192,     256,    512,
+                                      1024,   4096,   8192,   16384,   24576,   49152,  65536,
+                                      131072, 262144, 524288, 1048576, 2097152, 3145728 };
+    unsigned n = 0;
+    uint64_t edge;
+    uint64_t bytes;
+
+    while (n < sizeof(edges) / sizeof(edges[0]) && edges[n] <= most) {
+        n++;
     }
-}
-
-static void apply(struct cell *cell)
-{
-    uint64_t at = cell->xfer.offset - (uint64_t)t_rank * SLICE - (uint64_t)cell->index * CELL;
-
-    if (cell->xfer.kind == ORIEL_PUT) {
-        memcpy(cell->known + at, cell->local, cell->xfer.bytes);
-    } else if (cell->xfer.kind == ORIEL_GET) {
-        t_check(memcmp(cell->known + at, cell->local, cell->xfer.bytes) == 0);
-        t_check(cell->xfer.bytes == CELL || cell->local[cell->xfer.bytes] == 0xee);
-    } else {
-        uint64_t sum;
-
-        memcpy(&sum, cell->known + at, 8);
-        t_check_eq((long long)cell->old, (long long)sum);
-        sum += cell->xfer.operand;
-        memcpy(cell->known + at, &sum, 8);
+    edge = edges[soak_draw(n)];
+    switch (soak_draw(4)) {
+    case 0:
+        return edge;
+    case 1:
+        return soak_draw(edge + 1);
+    case 2:
+        bytes = edge + soak_draw(257) - (edge < 128 ? edge : 128);
+        break;
+    default:
+        bytes = edge + soak_draw(17) - (edge < 8 ? edge : 8);
     }
+    return bytes < most ? bytes : most;
 }
 
-/* A write that was given up may have come in part: once it has settled all is written anew. */
-static void make_known(struct cell *cell)
+void soak_flush(int rank)
 {
-    uint64_t base = (uint64_t)t_rank * SLICE + (uint64_t)cell->index * CELL;
-
-    flush_cells(cell->rank);
-    t_check_ok(oriel_put(remote[cell->rank], base, cell->known, CELL));
-    flush_cells(cell->rank);
-    cell->is_unknown = false;
-}
-
-static void finish(struct cell *cell)
-{
-    struct oriel_status status;
+    int tries = 0;
     int rc;
 
-    if (cell->request == NULL) {
-        return;
-    }
-    rc = oriel_wait(&cell->request, &status);
-    if (rc == ORIEL_ERR_TIMEOUT) {
-        int done = 0;
-
-        while (!oriel_request_settled(cell->request)) {
-            (void)oriel_test(&cell->request, &done, NULL);
-        }
-        if (cell->request != NULL) {
-            t_check_ok(oriel_request_free(&cell->request));
-        }
-        cell->is_unknown = cell->xfer.kind != ORIEL_GET;
-    } else {
-        t_check_ok(rc);
-        t_check_eq((long long)status.bytes, (long long)cell->xfer.bytes);
-        apply(cell);
-    }
-    if (cell->is_unknown) {
-        make_known(cell);
-    }
-}
-
-/* ---------------------------------------------------------------- the start of one */
-
-static void choose(struct cell *cell)
-{
-    static const uint64_t most[] = { 8, 64, 1024, 4096, 9000, CELL };
-    uint64_t bytes = 1 + draw(most[draw(sizeof(most) / sizeof(most[0]))]);
-    uint64_t base = (uint64_t)t_rank * SLICE + (uint64_t)cell->index * CELL;
-    uint64_t at = draw(CELL - bytes + 1);
-    unsigned kind = (unsigned)draw(10);
-
-    cell->xfer = (struct oriel_xfer){ .remote = remote[cell->rank], .bytes = bytes };
-    if (kind < 5) {
-        cell->xfer.kind = ORIEL_PUT;
-        cell->xfer.src = cell->local;
-        t_fill(cell->local, bytes, (uint64_t)t_rank, draw(1000000), at);
-    } else if (kind < 8) {
-        cell->xfer.kind = ORIEL_GET;
-        cell->xfer.dst = cell->local;
-        memset(cell->local, 0xee, CELL);
-    } else {
-        cell->xfer.kind = ORIEL_ATOMIC;
-        cell->xfer.atomic = ORIEL_ATOMIC_ADD;
-        cell->xfer.operand = draw(1000);
-        cell->xfer.bytes = 8;
-        cell->xfer.dst = &cell->old;
-        at = draw(CELL / 8) * 8;
-    }
-    cell->xfer.offset = base + at;
-}
-
-static void start(struct cell *cell)
-{
-    struct oriel_run_opts opts = ORIEL_RUN_OPTS_INIT;
-    int rc;
-
-    finish(cell);
-    if (cell->is_dirty) {
-        flush_cells(cell->rank);
-    }
-    choose(cell);
-    opts.results = &cell->result;
-    opts.timeout_ns = draw(10) == 0 ? 1 + (int64_t)draw(200000) : 0;
-    cell->is_dirty = cell->xfer.kind != ORIEL_GET;
-    rc = oriel_start(&cell->xfer, 1, &opts, &cell->request);
-    if (rc == ORIEL_ERR_TIMEOUT) {
-        cell->request = NULL; /* it found no room in time */
-        return;
-    }
+    do {
+        rc = oriel_flush(rank);
+    } while (rc == ORIEL_ERR_GONE && tries++ < 1000);
     t_check_ok(rc);
-    /* Given up: it goes on, and a flush still waits for it. Only reads, whose landing is not used
-     * before the next finish; writes are followed to their end. */
-    if (opts.timeout_ns == 0 && cell->xfer.kind == ORIEL_PUT && draw(50) == 0) {
-        t_check_ok(oriel_request_free(&cell->request));
-        flush_cells(cell->rank);
-        apply(cell);
-    }
 }
 
-/* ---------------------------------------------------------------- the run */
+/* ---------------------------------------------------------------- nothing is left */
 
 static uint64_t counter_of(const char *name)
 {
@@ -189,120 +114,243 @@ static uint64_t counter_of(const char *name)
     return 0;
 }
 
-/* The last messages of a barrier may still be under way. */
-static bool is_resolved(void)
+/* Gets that nobody waits for, and the last messages of a barrier, may still be under way. */
+static void resolve(void)
 {
     double end = t_now() + 60;
 
-    while (counter_of("posted") > counter_of("completed") + counter_of("failed")) {
-        if (t_now() > end) {
-            return false;
-        }
-        t_check_ok(oriel_flush_all());
-    }
-    return true;
-}
-
-static void check_all(void)
-{
-    unsigned char *seen = malloc(CELL);
-
-    t_check_ok(oriel_flush_all());
-    for (int r = 0; r < RANKS; r++) {
-        for (unsigned i = 0; i < CELLS; i++) {
-            uint64_t base = (uint64_t)t_rank * SLICE + (uint64_t)i * CELL;
-
-            t_check_ok(oriel_get(remote[r], base, seen, CELL));
-            t_check(memcmp(seen, cells[r][i].known, CELL) == 0);
-        }
-    }
-    free(seen);
-}
-
-static struct box {
-    size_t bytes;
-    unsigned char token[ORIEL_TOKEN_BYTES_MAX];
-} * boxes;
-
-static void set_up(int rank, struct oriel_mem **mem)
-{
-    t_check_ok(oriel_mem_alloc((uint64_t)RANKS * SLICE, NULL, mem));
-    t_check_ok(
-        oriel_token_pack(*mem, boxes[rank].token, sizeof(boxes[rank].token), &boxes[rank].bytes));
-    t_check_ok(oriel_barrier(ORIEL_WORLD));
-    for (int r = 0; r < RANKS; r++) {
-        t_check_ok(oriel_token_open(boxes[r].token, boxes[r].bytes, &remote[r]));
-        for (unsigned i = 0; i < CELLS; i++) {
-            cells[r][i] = (struct cell){ .rank = r, .index = i };
-            cells[r][i].known = calloc(1, CELL);
-            cells[r][i].local = calloc(1, CELL);
+    while (counter_of("posted") != counter_of("completed") + counter_of("failed")) {
+        t_check(t_now() < end);
+        for (int r = 0; r < SOAK_RANKS; r++) {
+            soak_flush(r);
         }
     }
 }
 
-static void take_down(struct oriel_mem *mem)
+/* Registrations of this process that its networks know. */
+static long long registrations(void)
 {
-    for (int r = 0; r < RANKS; r++) {
-        t_check_ok(oriel_remote_close(remote[r]));
-        for (unsigned i = 0; i < CELLS; i++) {
-            t_check(cells[r][i].request == NULL);
-            free(cells[r][i].known);
-            free(cells[r][i].local);
+    long long live = 0;
+
+#ifdef ORIEL_HAVE_LIBFABRIC
+    for (int i = 0; i < core.nnetworks; i++) {
+        const struct ofi_regs *regs = &ofi_of(core.network[i])->regs;
+
+        for (uint32_t k = 0; k < regs->used; k++) {
+            live += regs->at[k].is_live ? 1 : 0;
         }
     }
-    t_check_ok(oriel_mem_free(mem));
+#endif
+    return live;
+}
+
+/* Finalize, listening to what it says: leases that were kept, objects that were forgotten. */
+static void end_in_silence(void)
+{
+    char path[4096];
+    char said[1024];
+    int before = dup(STDERR_FILENO);
+    ssize_t n;
+    int fd;
+
+    t_temp(path, sizeof(path), "said");
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    t_check(fd >= 0 && before >= 0);
+    (void)dup2(fd, STDERR_FILENO);
+    int rc = oriel_finalize();
+    (void)dup2(before, STDERR_FILENO);
+    t_check_ok(rc);
+    n = pread(fd, said, sizeof(said) - 1, 0);
+    (void)close(fd);
+    (void)close(before);
+    (void)unlink(path);
+    if (n > 0) {
+        said[n] = '\0';
+        (void)fprintf(stderr, "rank %d: the end was not silent: %s", t_rank, said);
+    }
+    t_check_eq(n, 0);
+}
+
+static void check_provider(void)
+{
+    const char *provider = getenv("ORIEL_OFI_PROVIDER");
+    char path[4096];
+    strict_api_fn api = NULL;
+    void *module;
+
+    if (provider == NULL || strcmp(provider, "strict") != 0) {
+        return;
+    }
+    (void)snprintf(path, sizeof(path), "%s/libstrict-fi.so", getenv("FI_PROVIDER_PATH"));
+    module = dlopen(path, RTLD_NOLOAD | RTLD_NOW);
+    t_check(module != NULL);
+    *(void **)&api = dlsym(module, "strict_api");
+    t_check(api != NULL);
+    t_check_eq((long long)api()->counts()->violations, 0);
+    t_check_eq((long long)api()->counts()->tight, 0);
+    t_check_eq((long long)api()->counts()->unsupported, 0);
+    t_check_eq((long long)api()->counts()->mrs, 0);
+    t_check_eq((long long)api()->counts()->fids, 0);
+    t_check_eq((long long)api()->counts()->contexts, 0);
+    (void)dlclose(module);
+}
+
+/* ---------------------------------------------------------------- the run of a rank */
+
+/* All draw the same. */
+static void meet(const struct soak_plan *plan, uint64_t round)
+{
+    uint64_t sum = 0;
+    uint64_t mine;
+    int root;
+
+    soak_seed(plan->seed, SOAK_RANKS, round);
+    root = (int)soak_draw(SOAK_RANKS);
+    mine = round + (uint64_t)t_rank;
+    switch (soak_draw(3)) {
+    case 0:
+        t_check_ok(oriel_barrier(ORIEL_WORLD));
+        break;
+    case 1:
+        t_check_ok(oriel_bcast(&mine, 1, ORIEL_UINT64, root, ORIEL_WORLD));
+        t_check_eq((long long)mine, (long long)round + root);
+        break;
+    default:
+        t_check_ok(oriel_allreduce(&mine, &sum, 1, ORIEL_UINT64, ORIEL_SUM, ORIEL_WORLD));
+        t_check_eq((long long)sum, (long long)(round * SOAK_RANKS + 3));
+    }
+}
+
+static void work(const struct soak_plan *plan, int rank)
+{
+    uint64_t n = plan->ops / SOAK_RANKS;
+
+    for (uint64_t i = 0; i < n; i++) {
+        if (i % (n / MEETINGS) == 0) {
+            meet(plan, i);
+        }
+        soak_seed(plan->seed, (uint64_t)rank, i);
+        if (soak_draw(10) == 0) {
+            soak_guests_step();
+        } else {
+            soak_cells_step();
+        }
+    }
 }
 
 static int soak(int rank, void *arg)
 {
-    uint64_t n = *(const uint64_t *)arg / RANKS;
-    const char *seed = getenv("T_SEED");
-    struct oriel_mem *mem;
+    const struct soak_plan *plan = arg;
+    long long before;
 
-    boxes = t_shared;
-    state = (seed == NULL ? 1 : strtoull(seed, NULL, 10)) * 1000003 + (uint64_t)rank;
-    set_up(rank, &mem);
-    for (uint64_t i = 0; i < n; i++) {
-        start(&cells[draw(RANKS)][draw(CELLS)]);
-    }
-    for (int r = 0; r < RANKS; r++) {
-        for (unsigned i = 0; i < CELLS; i++) {
-            finish(&cells[r][i]);
-        }
-    }
-    check_all();
+    t_check_ok(oriel_init(NULL));
     t_check_ok(oriel_barrier(ORIEL_WORLD));
-    t_check(is_resolved());
+    before = registrations();
+    soak_guests_open(rank);
+    soak_cells_open(plan, rank);
+    work(plan, rank);
+    soak_cells_check();
+    t_check(!plan->is_railed || counter_of("stripes") > 0);
+    soak_guests_leave();
     t_check_ok(oriel_barrier(ORIEL_WORLD));
-    take_down(mem);
+    resolve();
+    t_check_ok(oriel_barrier(ORIEL_WORLD));
+    soak_guests_close();
+    soak_cells_close();
+    t_check_ok(oriel_barrier(ORIEL_WORLD));
+    t_check_eq(registrations(), before);
+    end_in_silence();
+    check_provider();
     return 0;
 }
 
-static void run(uint64_t n)
+/* ---------------------------------------------------------------- the ways */
+
+static uint64_t first_seed(void)
 {
+    const char *text = getenv("T_SEED");
+
+    return text == NULL ? 1 : strtoull(text, NULL, 10);
+}
+
+/* Few or many operations in flight, by the seed. */
+static void run(const char *name, uint64_t ops, uint64_t large)
+{
+    uint64_t seed = first_seed();
+    static const char *const inflight[] = { "1024", "6", "64" };
+    struct soak_plan plan = { .seed = seed, .large = large, .rarely = 64 };
     int rc;
 
-    t_limit_s = 3000;
-    rc = t_job(RANKS, soak, &n);
-    cr_assert_eq(rc, 0, "T_SEED=%s STRICT_SEED=%s", getenv("T_SEED"), getenv("STRICT_SEED"));
+    plan.is_railed = strcmp(name, "rails") == 0;
+    plan.ops = getenv("T_SOAK") != NULL ? MANY : ops;
+    (void)setenv("ORIEL_INFLIGHT", inflight[seed % 3], 0);
+    t_limit_s = getenv("T_SOAK") != NULL ? 3000 : 100;
+    rc = t_ranks(SOAK_RANKS, soak, &plan);
+    if (rc == NOT_ALLOWED) {
+        cr_skip_test("network namespaces are not allowed here");
+    }
+    cr_assert_eq(rc, 0, "again: T_SEED=%llu tests/core/test_soak --filter soak/%s",
+                 (unsigned long long)seed, name);
 }
 
-/* covers: OFI-03 */
-Test(soak, network)
+Test(soak, node)
 {
-    run(getenv("T_SOAK") != NULL ? 1000000 : 10000);
+    (void)setenv("ORIEL_TRANSPORTS", "self,shm", 1);
+    run("node", 20000, 3 << 20);
 }
 
-/* The same on the provider that enforces the contract of EFA, and reports what was left. */
-/* covers: OFI-04 OFI-05 */
-Test(soak, strict)
+/* covers: OFI-03 L9 */
+Test(soak, network, .init = over_network)
+{
+    run("network", 12000, 3 << 20);
+}
+
+/* Two ranks on one host, the third on another. */
+/* covers: L1 G11 */
+Test(soak, mixed, .init = over_network)
+{
+    t_hosts = 2;
+    (void)setenv("ORIEL_TRANSPORTS", "self,shm,ofi", 1);
+    run("mixed", 12000, 3 << 20);
+}
+
+#ifdef ORIEL_HAVE_LIBFABRIC
+/* A host of its own, with two interfaces that are as good as each other. */
+static bool has_two_nets(void)
+{
+    return unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
+           mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("sysfs", "/sys", "sysfs", 0, NULL) == 0 &&
+           /* NOLINTNEXTLINE(cert-env33-c): the command is the test's */
+           system("ip link set lo up && for i in 0 1; do"
+                  " ip link add rail$i type veth peer name peer$i && ip link set peer$i up &&"
+                  " ip link set rail$i up && ip addr add 10.7$i.0.1/24 dev rail$i || exit; done") ==
+               0;
+}
+
+Test(soak, rails, .init = over_network)
+{
+    if (!has_two_nets()) {
+        cr_skip_test("network namespaces are not allowed here");
+    }
+    (void)setenv("ORIEL_STRIPE_MIN", "16k", 1);
+    run("rails", 12000, 3 << 20);
+}
+
+/* The provider that enforces the contract of EFA, and says what was left. */
+/* covers: OFI-04 OFI-05 N18 */
+Test(soak, strict, .init = over_network)
 {
     const char *build = getenv("top_builddir");
     char path[4096];
+    char seed[24];
 
     (void)snprintf(path, sizeof(path), "%s/tests/fake/strict/.libs", build == NULL ? "." : build);
+    (void)snprintf(seed, sizeof(seed), "%llu", (unsigned long long)first_seed());
     (void)setenv("FI_PROVIDER_PATH", path, 0);
     (void)setenv("ORIEL_OFI_PROVIDER", "strict", 1);
     (void)setenv("STRICT_ABORT", "1", 1);
-    run(getenv("T_SOAK") != NULL ? 1000000 : 3000);
+    (void)setenv("STRICT_SEED", seed, 0);
+    run("strict", 3000, 262144);
 }
+#endif

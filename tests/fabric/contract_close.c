@@ -38,6 +38,7 @@ static void use_ep(struct ct_rig *rig, struct fab_ep *ep, const struct ct_mem *m
     fab_rkey_close(ep, &key);
 }
 
+/* covers: J2 */
 void ct_close_eps(struct ct_rig *rig)
 {
     struct ct_holdings before = { 0 };

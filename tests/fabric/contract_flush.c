@@ -33,6 +33,7 @@ static void check_flushed(struct ct_op *op)
 }
 
 /* A flush behind every put, all in flight at once: flush k covers puts 0 to k. */
+/* covers: G16 */
 void ct_flush_each(struct ct_rig *rig)
 {
     static struct ct_op put[WORDS];

@@ -99,7 +99,7 @@ static void *put_on(void *arg)
     unsigned late = 0;
 
     while (late < 20 && ct_is_fine()) {
-        size_t bytes = 8 + (late * 8192 + 60000) % revoker->src->bytes;
+        size_t bytes = 8 + (late * 8192 + 280000) % (revoker->src->bytes - 8);
         int status;
 
         ct_op_put(&op, &tally, &revoker->mem->key, 0, revoker->src, 0, bytes);
@@ -124,11 +124,11 @@ void ct_gone_live(struct ct_rig *rig)
     unsigned round;
 
     rig->is_threaded = true;
-    if (!ct_mem_open(rig, CT_AT_A, 70000, FAB_ACCESS_LOCAL, &src)) {
+    if (!ct_mem_open(rig, CT_AT_A, 300000, FAB_ACCESS_LOCAL, &src)) {
         return;
     }
     for (round = 0; round < 8 && ct_is_fine(); round++) {
-        if (!ct_mem_open(rig, CT_AT_B, 80000, FAB_ACCESS_ALL, &mem)) {
+        if (!ct_mem_open(rig, CT_AT_B, 310000, FAB_ACCESS_ALL, &mem)) {
             return;
         }
         atomic_store(&revoker.has_begun, false);

@@ -58,6 +58,7 @@ static bool is_polled_done(void *arg)
     return !ct_is_fine();
 }
 
+/* covers: G9 */
 void ct_notify_polled(struct ct_rig *rig)
 {
     struct ct_mem mem;

@@ -95,6 +95,7 @@ static bool is_staircase_up(void *arg)
     return !ct_is_fine() || stairs->tally->done == stairs->tally->posted;
 }
 
+/* covers: G9 */
 void ct_order_visible(struct ct_rig *rig)
 {
     static struct ct_op op[STEPS];

@@ -33,7 +33,7 @@ static bool is_put_right(const unsigned char *at, size_t bytes, unsigned seed)
                     "a put of %zu bytes wrote beside its range", bytes);
 }
 
-/* covers: D9 H1 */
+/* covers: D9 H1 G10 L7 */
 void ct_put_sizes(struct ct_rig *rig)
 {
     struct ct_mem mem;

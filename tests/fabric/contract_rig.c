@@ -20,9 +20,9 @@ const struct ct_row ct_rows[] = {
     { "shm-direct", "shm", "auto", NULL, ct_open_node, CT_ROW_ARENA | CT_ROW_FORK, 0 },
     { "shm-cma", "shm", "cma", NULL, ct_open_node, CT_ROW_FORK, 0 },
     { "shm-ring", "shm", "ring", NULL, ct_open_node, CT_ROW_FORK, 0 },
-    { "ofi", "ofi", NULL, "net", ct_open_network, CT_ROW_FORK, 4096 },
+    { "ofi", "ofi", NULL, "net", ct_open_network, CT_ROW_FORK, 8192 },
     { "ofi-rxm", "ofi", NULL, "tcp;ofi_rxm", ct_open_network, CT_ROW_FORK, 4096 },
-    { "ofi-strict", "ofi", NULL, "strict", ct_open_network, CT_ROW_FORK, 4096 },
+    { "ofi-strict", "ofi", NULL, "strict", ct_open_network, CT_ROW_FORK, 8192 },
 };
 const size_t ct_nrows = sizeof ct_rows / sizeof ct_rows[0];
 

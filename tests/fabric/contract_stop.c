@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LIVE 600
-#define SLOT ((size_t)16384)
+#define SLOT ((size_t)131072)
 
 struct live {
     struct ct_op *op;
@@ -23,7 +23,7 @@ struct live {
 static void live_op(struct ct_rig *rig, struct live *live, size_t i)
 {
     struct ct_op *op = &live->op[i];
-    size_t bytes = 1 + i * 1237 % SLOT;
+    size_t bytes = 1 + i * 123457 % SLOT;
     size_t at = i % 64 * SLOT;
 
     switch (i % 6) {

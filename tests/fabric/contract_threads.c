@@ -92,6 +92,7 @@ static bool workers_run(struct ct_rig *rig, struct worker *worker)
 }
 
 /* Two threads share an endpoint, the two others another one. */
+/* covers: N1 */
 void ct_threads_post(struct ct_rig *rig)
 {
     const size_t bytes = 4096 + (size_t)THREADS * OPS * 16;

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Contract and unit tests of the fabric layer.
 
+long_tests   += %D%/test_contract
+mutant_tests += %D%/test_mutants
 criterion_tests += \
-    %D%/test_contract \
     %D%/test_engine \
     %D%/test_fabric \
     %D%/test_fabric_steps \
-    %D%/test_mutants \
     %D%/test_nics \
     %D%/test_node \
     %D%/test_node_arena \
@@ -21,12 +21,25 @@ criterion_tests += \
 if HAVE_LIBFABRIC
 criterion_tests += \
     %D%/test_ofi \
+    %D%/test_ofi_bundle \
     %D%/test_ofi_netns \
     %D%/test_ofi_pick \
+    %D%/test_ofi_large \
+    %D%/test_ofi_queue \
+    %D%/test_ofi_strict \
     %D%/test_ofi_wire \
     %D%/test_strict \
     %D%/test_strict_offer \
     %D%/test_strict_shape
+
+# two engines and bad weather between one of them and its provider
+%C%_test_ofi_bundle_SOURCES = %D%/test_ofi_bundle.c %D%/ofi_pair.c %D%/ofi_pair.h
+EXTRA_%C%_test_ofi_bundle_DEPENDENCIES = tests/fake/strict/libstrict-fi.la
+%C%_test_ofi_large_SOURCES = %D%/test_ofi_large.c %D%/ofi_pair.c %D%/ofi_pair.h
+EXTRA_%C%_test_ofi_large_DEPENDENCIES = tests/fake/strict/libstrict-fi.la
+%C%_test_ofi_queue_SOURCES = %D%/test_ofi_queue.c %D%/ofi_pair.c %D%/ofi_pair.h
+%C%_test_ofi_strict_SOURCES = %D%/test_ofi_strict.c %D%/ofi_pair.c %D%/ofi_pair.h
+EXTRA_%C%_test_ofi_strict_DEPENDENCIES = tests/fake/strict/libstrict-fi.la
 
 # the provider `strict`, loaded by libfabric
 strict_module = tests/fake/strict/libstrict-fi.la
@@ -69,7 +82,7 @@ contract_sources = \
 
 %C%_test_contract_SOURCES = %D%/test_contract.c $(contract_sources)
 if HAVE_LIBFABRIC
-criterion_tests += %D%/test_contract_net
+long_tests += %D%/test_contract_net
 %C%_test_contract_net_SOURCES  = %D%/test_contract.c $(contract_sources)
 %C%_test_contract_net_CPPFLAGS = $(AM_CPPFLAGS) -DCONTRACT_NET
 EXTRA_%C%_test_contract_net_DEPENDENCIES = $(strict_module)

@@ -247,6 +247,7 @@ Test(engine, connecting_waits)
     cr_assert_eq(order[9], 9);
 }
 
+/* covers: I4 I10 */
 Test(engine, failure_ends_all)
 {
     open_eps(1, &fake_ep_ops);

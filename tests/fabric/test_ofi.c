@@ -182,7 +182,7 @@ Test(ofi, closed_while_connecting)
           orl_list_is_empty(&ofi_of(b.engine[0])->peers));
 }
 
-/* covers: REL-09 */
+/* covers: REL-09 G21 K9 */
 Test(ofi, nobody_there)
 {
     struct fab_ep *ep;

@@ -144,7 +144,16 @@ Test(ofi_pick, doubtful_ones_are_told_from_good_ones)
     cr_assert_str_neq(judge("br0", UP, 1).refusal, "", "its port is down");
     put("veth1/carrier", "1");
     cr_assert_str_eq(judge("br0", UP, 1).refusal, "");
-    cr_assert_eq(judge("br0", UP, 1).reach, OFI_REACH_DOUBTFUL, "virtual ports only");
+    cr_assert_eq(judge("br0", UP, 1).reach, OFI_REACH_BRIDGE, "virtual ports only");
+    put("br0/brif/bond0.7", NULL);
+    put("bond0.7/carrier", "1");
+    put("bond0.7/lower_bond0", NULL);
+    put("bond0/lower_eth6", NULL);
+    cr_assert_eq(judge("br0", UP, 1).reach, OFI_REACH_BRIDGE, "no card at the bottom");
+    put("eth6/device", NULL);
+    cr_assert_eq(judge("br0", UP, 1).reach, OFI_REACH_NETWORK, "a VLAN of a bond of a card");
+    put("bond0.7/carrier", "0");
+    cr_assert_eq(judge("br0", UP, 1).reach, OFI_REACH_BRIDGE);
     put("br0/brif/eth5", NULL);
     put("eth5/carrier", "1");
     put("eth5/device", NULL);
@@ -195,7 +204,7 @@ Test(ofi_pick, an_offer_with_one_ability_missing_is_refused)
     fi_freeinfo(info);
 }
 
-/* covers: G13 G23 */
+/* covers: G13 G22 G23 */
 Test(ofi_pick, each_mode_we_honour_is_taken_and_no_other)
 {
     static const uint64_t ours[] = { 0, FI_CONTEXT, FI_CONTEXT2, FI_CONTEXT | FI_CONTEXT2 };

@@ -57,6 +57,7 @@ Test(strict, context_reused)
     sr_close(&rig);
 }
 
+/* covers: G15 */
 Test(strict, context_written)
 {
     cr_assert_eq(sr_recv(&rig.b, 0, 0, 64), 0);

@@ -11,11 +11,16 @@ enum {
     FUZZ_KEY,
     FUZZ_RECORD,
     FUZZ_SETTING,
+    FUZZ_TOKEN_INSIDE, /* its length and checksum made to fit */
+    FUZZ_NICS,         /* the value of ORIEL_NICS */
+#ifdef ORIEL_HAVE_LIBFABRIC
+    FUZZ_WIRE, /* what arrives at an engine of libfabric */
+#endif
     FUZZ_READERS
 };
 
 #define FUZZ_RECORD_HEAD 16 /* of a bootstrap record: version, length, checksum */
-#define FUZZ_KEY_AT      49 /* of the first key in a token: head 40, name 8, length 1 */
+#define FUZZ_KEY_AT      42 /* of the first key in a token: head 40, engine 1, length 1 */
 
 /* libFuzzer's entry. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -157,13 +157,23 @@ static int wait_for_run(struct run *run)
     return run->status;
 }
 
-/* True when the put has left without an operation, or has failed at once. */
+#define SHORT_TRIES 16 /* looks at the network for room before a short put becomes an operation */
+
+/* True when the put has left without an operation, or has failed at once. An operation is over only
+ * when the peer has answered, so on a network it is worth while to wait for room. */
 static bool put_short(struct core_path *path, const struct fab_op *op, int *status)
 {
-    if (op->kind != FAB_OP_PUT || op->bytes > path->ep->engine->limits.put_short) {
+    const struct fab_engine *engine = path->ep->engine;
+    int tries = engine->level >= FAB_LEVEL_NIC ? SHORT_TRIES : 0;
+
+    if (op->kind != FAB_OP_PUT || op->bytes > engine->limits.put_short) {
         return false;
     }
     *status = fab_put_short(path->ep, op->rkey, op->offset, op->local, (size_t)op->bytes);
+    while (*status == ORL_ERR_AGAIN && tries-- > 0) {
+        (void)core_progress();
+        *status = fab_put_short(path->ep, op->rkey, op->offset, op->local, (size_t)op->bytes);
+    }
     if (*status == 0) {
         core_path_counted(path, 1);
     }

@@ -314,6 +314,8 @@ int core_path_of(int rank, struct core_path **path)
 
 /* ---------------------------------------------------------------- connecting early */
 
+#define CONNECT_MOST 32 /* connections that a rank makes at a time */
+
 static bool is_connected(void *arg)
 {
     const struct core_path *path = arg;
@@ -329,30 +331,47 @@ static int path_alive(void *arg)
     return core_peer_check(path->rank);
 }
 
-static int connect_to(int rank)
+static int begin_connection(int rank, struct core_path **path)
 {
-    struct core_path *path = NULL;
-    int status = core_path_of(rank, &path);
+    int status = core_path_of(rank, path);
 
-    return status != 0 || path == NULL ? status : core_path_send(path, CORE_ON_PROBE, 0, NULL, 0);
+    return status != 0 ? status : core_path_send(*path, CORE_ON_PROBE, 0, NULL, 0);
 }
 
+/* Accepts NULL. */
+static int end_connection(struct core_path *path, uint64_t deadline)
+{
+    return path == NULL ? 0
+                        : core_wait(&(struct core_wait){ .ready = is_connected,
+                                                         .alive = path_alive,
+                                                         .arg = path,
+                                                         .deadline = deadline,
+                                                         .call = "oriel_init (ORIEL_CONNECT=eager)",
+                                                         .rank = path->rank });
+}
+
+/* Each rank begins with the one after it, so that not all call on rank 0 at once; what they wait
+ * for is answered by whoever waits as well. */
 int core_path_connect_all(void)
 {
+    struct core_path *begun[CONNECT_MOST] = { NULL };
     uint64_t deadline = orl_deadline_in((int64_t)orl_conf.boot_timeout);
+    unsigned n = 0;
     int status = 0;
 
-    for (int rank = 0; status == 0 && rank < core.size; rank++) {
-        status = near_engine(rank) == NULL ? connect_to(rank) : 0;
+    for (int i = 1; status == 0 && i < core.size; i++) {
+        int rank = (int)(((int64_t)core.rank + i) % core.size);
+        struct core_path **place = &begun[n % CONNECT_MOST];
+
+        if (near_engine(rank) != NULL) {
+            continue;
+        }
+        status = end_connection(*place, deadline);
+        status = status != 0 ? status : begin_connection(rank, place);
+        n++;
     }
-    for (struct core_path *path = core_path_first(); status == 0 && path != NULL;
-         path = path->next) {
-        status = core_wait(&(struct core_wait){ .ready = is_connected,
-                                                .alive = path_alive,
-                                                .arg = path,
-                                                .deadline = deadline,
-                                                .call = "oriel_init (ORIEL_CONNECT=eager)",
-                                                .rank = path->rank });
+    for (unsigned i = 0; status == 0 && i < CONNECT_MOST; i++) {
+        status = end_connection(begun[i], deadline);
     }
     return status;
 }

@@ -26,8 +26,10 @@
 #define ALONE_MIN_NS (100 * ORL_NS_PER_US) /* of a park while nobody watches the networks */
 #define ALONE_MAX_NS (1 * ORL_NS_PER_MS)
 #define LOOK_NS      (50 * ORL_NS_PER_MS) /* between looks at the peers' lives */
-#define SPIN_PAUSES  8                    /* between two polls while spinning */
-#define SPIN_SAMPLE  256                  /* pauses timed to learn what one costs */
+#define YIELD_EVERY  8 /* empty looks at a network to a yield, where nobody else wants the CPU */
+#define CROWDED_NS   (4 * ORL_NS_PER_US) /* a yield that lasts longer has let somebody else run */
+#define SPIN_PAUSES  8                   /* between two polls while spinning */
+#define SPIN_SAMPLE  256                 /* pauses timed to learn what one costs */
 
 unsigned core_spin_turns;
 struct core_sleep_bounds core_sleep_bounds = { .min_ns = 1 * ORL_NS_PER_MS,
@@ -46,6 +48,7 @@ static struct {
     _Atomic uint64_t waiters;                        /* see AWAKE */
     atomic_bool closed;
     uint64_t spin_ticks;
+    atomic_bool is_crowded; /* the last yield has let somebody else run */
 } state;
 
 /* What one waiting call knows of its own past. */
@@ -56,6 +59,7 @@ struct turn {
     uint64_t looked;
     uint64_t warned;
     uint64_t park_ns;
+    unsigned empty; /* looks */
 };
 
 static unsigned turns_in(uint64_t ns)
@@ -303,6 +307,25 @@ static void park(const struct core_wait *wait, struct turn *turn)
     (void)atomic_fetch_add_explicit(&state.waiters, AWAKE, memory_order_relaxed);
 }
 
+/* Nothing has come. On a network each look takes a system call, and so does a yield: where no other
+ * wants the CPU most of them would only make the answer late. */
+static void give_way(struct turn *turn)
+{
+    bool is_alone = core.nnetworks > 0 && !core.oversubscribed &&
+                    !atomic_load_explicit(&state.is_crowded, memory_order_relaxed);
+
+    turn->empty++;
+    if (is_alone && turn->empty % YIELD_EVERY != 0) {
+        return;
+    }
+    orl_stat_add(&core.stats, ORL_STAT_YIELDS, 1);
+    (void)sched_yield();
+    if (core.nnetworks > 0) {
+        atomic_store_explicit(&state.is_crowded, orl_clock_ns() - turn->now > CROWDED_NS,
+                              memory_order_relaxed);
+    }
+}
+
 static int wait_long(const struct core_wait *wait)
 {
     uint64_t now = orl_clock_ns();
@@ -327,8 +350,7 @@ static int wait_long(const struct core_wait *wait)
         if (events > 0) {
             turn.yield_until = turn.now + YIELD_NS;
         } else if (turn.now < turn.yield_until) {
-            orl_stat_add(&core.stats, ORL_STAT_YIELDS, 1);
-            (void)sched_yield();
+            give_way(&turn);
         } else {
             park(wait, &turn);
         }

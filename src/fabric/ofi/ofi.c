@@ -22,7 +22,7 @@
 #define SENDS      256                   /* messages at the provider, if it takes as many */
 #define SLOTS      4096                  /* send buffers of each size, at most */
 #define CLOSE_WAIT (500 * ORL_NS_PER_MS) /* for the last messages to leave */
-#define SMALL      (sizeof(struct ofi_header) + sizeof(struct ofi_access) + OFI_SHORT)
+#define SMALL      ((size_t)384)         /* what stands alone fits twice */
 
 struct address_blob {
     uint64_t cookie;
@@ -45,7 +45,7 @@ static int say(const struct ofi_engine *ofi, const char *what, long rc)
 
 static int open_queue(struct ofi_engine *ofi)
 {
-    struct fi_cq_attr attr = { .size = BUFFERS + SENDS + OFI_EVENTS,
+    struct fi_cq_attr attr = { .size = BUFFERS + SENDS + OFI_READS + OFI_EVENTS,
                                .format = FI_CQ_FORMAT_DATA,
                                .wait_obj = FI_WAIT_FD };
     int rc = fi_cq_open(ofi->domain, &attr, &ofi->cq, NULL);
@@ -159,6 +159,7 @@ static int bring_up(struct ofi_engine *ofi, const struct fab_nic *nic)
     }
     ofi->message_bytes = ofi->facts->message_bytes;
     lower(&ofi->message_bytes, ofi->info->ep_attr->max_msg_size);
+    ofi->message_bytes &= ~(size_t)7;
     if (ofi->message_bytes < SMALL) {
         return orl_fail(ORL_ERR_UNSUPP, "%s of provider %s takes messages of %zu bytes, not %zu",
                         ofi->base.name, ofi->base.nic.provider, ofi->message_bytes, SMALL);
@@ -188,8 +189,10 @@ static void take_down(struct ofi_engine *ofi)
         ofi_slots_dereg(&ofi->large);
         ofi_local_dereg(&ofi->buffer_mr);
     }
+    ofi_bulk_close(ofi);
     close_fid(ofi->carrier == NULL ? NULL : &ofi->carrier->fid);
     close_fid(ofi->cq == NULL ? NULL : &ofi->cq->fid);
+    ofi_bulk_fini(ofi);
     ofi_slots_dereg(&ofi->small);
     ofi_slots_dereg(&ofi->large);
     ofi_local_dereg(&ofi->buffer_mr);
@@ -219,17 +222,19 @@ static void take_down(struct ofi_engine *ofi)
 
 static void set_limits(struct ofi_engine *ofi)
 {
-    size_t whole = ofi->message_bytes;
+    size_t most;
 
-    ofi->room = whole - sizeof(struct ofi_header);
+    ofi->room = ofi->message_bytes - sizeof(struct ofi_header) - sizeof(struct ofi_piece);
+    most = ofi->room - sizeof(struct ofi_access);
+    most = most < OFI_SHORT ? most : OFI_SHORT;
     ofi->send_cap = SENDS;
     if (ofi->info->tx_attr->size != 0 && ofi->info->tx_attr->size < SENDS) {
         ofi->send_cap = (uint32_t)ofi->info->tx_attr->size;
     }
     ofi->base.limits = (struct fab_limits){
-        .put_short = OFI_SHORT,
-        .send_short = OFI_SHORT,
-        .send_max = ofi->room,
+        .put_short = most,
+        .send_short = most,
+        .send_max = ofi->room - sizeof(uint64_t),
         .op_max = FAB_UNLIMITED,
         .poll_unit = ofi->room - sizeof(struct ofi_access),
         .amo_widths = 4 | 8,
@@ -270,6 +275,7 @@ static int ofi_open(struct fab *fabric, const struct fab_nic *nic, struct fab_en
     orl_list_init(&ofi->waiting);
     orl_list_init(&ofi->troubled);
     orl_list_init(&ofi->owing);
+    orl_list_init(&ofi->unsent);
     orl_fifo_init(&ofi->unposted);
     orl_map_init(&ofi->peer_of);
     status = bring_up(ofi, nic);
@@ -291,8 +297,8 @@ static void ofi_close(struct fab_engine *engine)
     uint64_t limit = orl_deadline_in((int64_t)CLOSE_WAIT);
 
     ofi->is_closing = true;
-    while ((ofi->nsending != 0 || ofi->farewells != NULL) && ofi->dead == 0 &&
-           !orl_deadline_passed(limit)) {
+    while ((ofi->nsending != 0 || ofi->farewells != NULL || !orl_list_is_empty(&ofi->unsent)) &&
+           ofi->dead == 0 && !orl_deadline_passed(limit)) {
         (void)ofi_progress(engine);
     }
     orl_lock(&engine->tx);
@@ -353,6 +359,10 @@ static int ofi_ep_open(struct fab_engine *engine, const void *address, size_t by
     if (status != 0) {
         return status;
     }
+    if (ofi->dead != 0) {
+        return orl_fail(ofi->dead, "%s cannot be reached over %s, which has been given up", label,
+                        engine->name);
+    }
     made = calloc(1, sizeof(*made));
     if (made == NULL) {
         return orl_fail(ORL_ERR_NOMEM, "no memory for an endpoint of %zu bytes", sizeof(*made));
@@ -362,6 +372,7 @@ static int ofi_ep_open(struct fab_engine *engine, const void *address, size_t by
     orl_list_init(&made->of_peer);
     orl_list_init(&made->connecting);
     orl_list_init(&made->waiting);
+    ofi_ep_large_init(made);
     fab_ep_init(&made->base, engine, &fab_connecting_ops, label);
     orl_lock(&engine->tx);
     status = ofi_table_add(&ofi->eps, made, &made->id);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The origin's side of what comes back: acknowledgements end numbered messages in order, answers
+ * The origin's side of what comes back: acknowledgements end numbered pieces in order, answers
  * end gets and atomics, refusals spoil a put before its acknowledgement ends it. An acknowledgement
  * says how many refusals belong to it and is held until they have come, since networks without
- * order may bring it first. Poller held; each takes tx.
+ * order may bring it first. Poller and tx held.
  */
 #include <string.h>
 
@@ -39,7 +39,8 @@ static void moved(struct ofi_ep *ep)
 
 static void end_flushes(struct ofi_engine *ofi, struct ofi_ep *ep)
 {
-    while (!orl_fifo_is_empty(&ep->flushes)) {
+    /* What goes by messages after all is not there yet. */
+    while (!orl_fifo_is_empty(&ep->flushes) && orl_list_is_empty(&ep->bulk.again)) {
         struct fab_op *op = container_of(orl_fifo_peek(&ep->flushes), struct fab_op, link);
 
         if (ofi_wire_ahead(ep->acked, (uint32_t)op->serial) < 0) {
@@ -58,14 +59,15 @@ static void advance(struct ofi_engine *ofi, struct ofi_ep *ep)
         return;
     }
     while (ep->acked != ep->told) {
-        struct ofi_flight *flight = &ep->flight[ep->acked % OFI_WINDOW];
-        struct fab_op *op = flight->op;
+        struct fab_op **flight = &ep->flight[ep->acked % OFI_WINDOW];
+        struct fab_op *op = *flight;
 
-        ep->large -= flight->is_large;
-        flight->op = NULL;
+        *flight = NULL;
         ep->acked++;
         if (op != NULL) {
             ofi_op_piece_over(ofi, op, 0);
+        } else if (ep->bulk.npulls != 0) {
+            ofi_pull_acked(ofi, ep, ep->acked - 1);
         }
     }
     end_flushes(ofi, ep);
@@ -74,8 +76,8 @@ static void advance(struct ofi_engine *ofi, struct ofi_ep *ep)
 
 void ofi_on_ack(struct ofi_engine *ofi, const struct ofi_header *header)
 {
-    orl_lock(&ofi->base.tx);
     struct ofi_ep *ep = ofi_table_get(&ofi->eps, header->ack_ep);
+
     if (ep != NULL && ep->half != OFI_NO_ID) {
         bool is_sane = ofi_wire_ahead(ep->next, header->ack_seq) >= 0;
 
@@ -89,17 +91,16 @@ void ofi_on_ack(struct ofi_engine *ofi, const struct ofi_header *header)
         }
         advance(ofi, ep);
     }
-    orl_unlock(&ofi->base.tx);
 }
 
 static struct ofi_request *find_request(struct ofi_ep *ep, const struct ofi_answer *answer)
 {
     struct ofi_request *request;
 
-    if (ep == NULL || answer->request >= OFI_REQUESTS) {
+    if (ep == NULL || answer->number >= OFI_REQUESTS) {
         return NULL;
     }
-    request = &ep->request[answer->request];
+    request = &ep->request[answer->number];
     return request->op != NULL && request->serial == answer->serial ? request : NULL;
 }
 
@@ -129,25 +130,33 @@ static int take_answer(const struct ofi_request *request, const struct ofi_answe
     return 0;
 }
 
-void ofi_on_answer(struct ofi_engine *ofi, const struct ofi_header *header,
-                   const struct ofi_answer *answer, const void *data)
+void ofi_on_answer(struct ofi_engine *ofi, const struct ofi_answer *answer, const void *data,
+                   size_t bytes)
 {
-    orl_lock(&ofi->base.tx);
-    struct ofi_ep *ep = ofi_table_get(&ofi->eps, header->to);
+    struct ofi_ep *ep = ofi_table_get(&ofi->eps, answer->ep);
     struct ofi_request *request = find_request(ep, answer);
-    if (request != NULL) {
-        struct fab_op *op = request->op;
-        int status = take_answer(request, answer, data, header->bytes - sizeof(*answer));
 
-        if (status == ORL_ERR_GONE) {
-            ofi_peer_note_dead(ep->peer, op->rkey);
-        }
-        request->op = NULL;
-        ep->idle |= UINT64_C(1) << answer->request;
-        ofi_op_piece_over(ofi, op, status);
-        moved(ep);
+    if (request == NULL) {
+        return;
     }
-    orl_unlock(&ofi->base.tx);
+    struct fab_op *op = request->op;
+    struct ofi_large *large = request->large;
+    if (large != NULL) {
+        int said = answer->status > 0 ? OFI_BY_MESSAGES : answer->status;
+
+        request->op = NULL;
+        ofi_fetch_answered(ofi, large, said < 0 ? status_of(answer) : said, data, bytes);
+        moved(ep);
+        return;
+    }
+    int status = take_answer(request, answer, data, bytes);
+    if (status == ORL_ERR_GONE) {
+        ofi_peer_note_dead(ep->peer, op->rkey);
+    }
+    request->op = NULL;
+    ep->idle |= UINT64_C(1) << answer->number;
+    ofi_op_piece_over(ofi, op, status);
+    moved(ep);
 }
 
 /* The op of a refused put, or a short one, is spoilt; its acknowledgement ends it. */
@@ -163,19 +172,21 @@ static void spoil(struct ofi_ep *ep, struct fab_op *op, int status)
     }
 }
 
-void ofi_on_refusal(struct ofi_engine *ofi, const struct ofi_header *header,
-                    const struct ofi_answer *answer)
+void ofi_on_refusal(struct ofi_engine *ofi, const struct ofi_answer *answer)
 {
-    orl_lock(&ofi->base.tx);
-    struct ofi_ep *ep = ofi_table_get(&ofi->eps, header->to);
-    bool is_mine = ep != NULL && ofi_wire_ahead(answer->seq, ep->acked) >= 0 &&
-                   ofi_wire_ahead(answer->seq, ep->next) < 0;
+    struct ofi_ep *ep = ofi_table_get(&ofi->eps, answer->ep);
+    bool is_mine = ep != NULL && ofi_wire_ahead(answer->number, ep->acked) >= 0 &&
+                   ofi_wire_ahead(answer->number, ep->next) < 0;
+
     if (is_mine) {
-        spoil(ep, ep->flight[answer->seq % OFI_WINDOW].op, status_of(answer));
+        int status = answer->status > 0 ? OFI_BY_MESSAGES : status_of(answer);
+
+        if (!ofi_pull_refused(ep, answer->number, status)) {
+            spoil(ep, ep->flight[answer->number % OFI_WINDOW], status_of(answer));
+        }
         ep->refused++;
         advance(ofi, ep);
     }
-    orl_unlock(&ofi->base.tx);
 }
 
 /* ---------------------------------------------------------------- the end of an endpoint */
@@ -197,9 +208,10 @@ void ofi_ep_stop(struct fab_ep *base, int status)
     struct orl_link *link;
 
     orl_lock(&base->engine->tx);
+    ofi_ep_large_stop(ep, status);
     for (; ep->acked != ep->next; ep->acked++) {
-        piece_stopped(ofi, ep->flight[ep->acked % OFI_WINDOW].op, status);
-        ep->flight[ep->acked % OFI_WINDOW].op = NULL;
+        piece_stopped(ofi, ep->flight[ep->acked % OFI_WINDOW], status);
+        ep->flight[ep->acked % OFI_WINDOW] = NULL;
     }
     ep->told = ep->acked;
     for (uint32_t i = 0; i < OFI_REQUESTS; i++) {

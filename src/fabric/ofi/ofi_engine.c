@@ -15,13 +15,21 @@
 
 #define ERRORS_MOST 1000 /* in a row, with nothing good between */
 
+/* A completion that comes twice is counted once: the second finds no peer. */
 static void sent(struct ofi_engine *ofi, struct ofi_slot *slot)
 {
     struct ofi_peer *peer = slot->peer;
 
     orl_lock(&ofi->base.tx);
+    if (ORL_UNLIKELY(peer == NULL)) {
+        ofi->strangers++;
+        orl_unlock(&ofi->base.tx);
+        return;
+    }
+    slot->peer = NULL;
     ofi->nsending--;
     peer->busy--;
+    peer->large -= slot->is_large;
     ofi_slot_put(ofi, slot);
     if (ORL_UNLIKELY(peer->busy == 0)) {
         ofi_peer_drop(ofi, peer);
@@ -38,6 +46,8 @@ static void completed(struct ofi_engine *ofi, const struct fi_cq_data_entry *ent
     }
     if (context->use == OFI_USE_SEND) {
         sent(ofi, container_of(context, struct ofi_slot, context));
+    } else if (context->use == OFI_USE_READ) {
+        ofi_on_read(ofi, context, false);
     } else {
         ofi_arrived(ofi, container_of(context, struct ofi_buffer, context), entry->len);
     }
@@ -70,20 +80,48 @@ static void end_engine(struct ofi_engine *ofi, const char *text)
     }
 }
 
-static void failed(struct ofi_engine *ofi)
+/* libfabric's words, and the provider's own where they say more. */
+static const char *words_of(const struct ofi_engine *ofi, const struct fi_cq_err_entry *error,
+                            char *text, size_t capacity)
 {
-    struct fi_cq_err_entry error = { 0 };
-    char text[96] = "";
-    const char *words;
+    char own[96] = "";
+    const char *native =
+        fi_cq_strerror(ofi->cq, error->prov_errno, error->err_data, own, sizeof(own));
+    const char *common = error->err != 0 || native == NULL ? fi_strerror(error->err) : native;
+    bool is_more = native != NULL && native[0] != '\0' && strcmp(native, common) != 0;
 
-    if (fi_cq_readerr(ofi->cq, &error, 0) < 0) {
-        return;
+    if (is_more && error->prov_errno != 0) {
+        (void)snprintf(text, capacity, "%s (%s, %d)", common, native, error->prov_errno);
+    } else {
+        (void)snprintf(text, capacity, "%s", common);
     }
-    words = fi_cq_strerror(ofi->cq, error.prov_errno, error.err_data, text, sizeof(text));
-    words = error.err != 0 ? fi_strerror(error.err) : words;
+    return text;
+}
+
+/* One more error with nothing good since the last one. */
+static void count_error(struct ofi_engine *ofi, const char *words)
+{
     if (++ofi->errors_in_a_row == ERRORS_MOST) {
         end_engine(ofi, words);
     }
+}
+
+static void failed(struct ofi_engine *ofi)
+{
+    struct fi_cq_err_entry error = { 0 };
+    char text[160];
+    const char *words;
+    ssize_t rc = fi_cq_readerr(ofi->cq, &error, 0);
+
+    if (rc < 0) {
+        count_error(ofi, fi_strerror((int)-rc));
+        return;
+    }
+    words = words_of(ofi, &error, text, sizeof(text));
+    if (ofi_facts_say_gone(ofi->facts, error.prov_errno)) {
+        error.err = FI_ECONNABORTED;
+    }
+    count_error(ofi, words);
     struct ofi_context *context = error.op_context;
     if (context == NULL) {
         return;
@@ -91,12 +129,15 @@ static void failed(struct ofi_engine *ofi)
     if (context->use == OFI_USE_SEND) {
         struct ofi_slot *slot = container_of(context, struct ofi_slot, context);
 
-        if (error.err != FI_ECANCELED || slot->peer->failure == 0) {
+        if (slot->peer != NULL && (error.err != FI_ECANCELED || slot->peer->failure == 0)) {
             ofi_peer_fail(ofi, slot->peer, error.err, words);
         }
         sent(ofi, slot);
+    } else if (context->use == OFI_USE_READ) {
+        ofi_on_read(ofi, context, true);
     } else {
         orl_lock(&ofi->base.tx);
+        ofi->nposted--;
         ofi_buffer_post(ofi, container_of(context, struct ofi_buffer, context));
         orl_unlock(&ofi->base.tx);
     }
@@ -109,6 +150,10 @@ static int take_completions(struct ofi_engine *ofi)
 
     if (n == -FI_EAVAIL) {
         failed(ofi);
+        return 1;
+    }
+    if (ORL_UNLIKELY(n < 0 && n != -FI_EAGAIN && n != -FI_EINTR)) {
+        count_error(ofi, fi_strerror((int)-n));
         return 1;
     }
     if (n <= 0) {
@@ -145,11 +190,14 @@ int ofi_progress(struct fab_engine *engine)
     ofi->now = orl_clock_ns();
     /* First what is to go: reading an empty queue asks the system for what has come. */
     int events = fab_engine_serve(engine, ofi_try, OFI_QUANTUM);
+    events += ofi_send_all(ofi);
     events += take_completions(ofi);
+    events += ofi_large_progress(ofi);
     if (ORL_UNLIKELY(!orl_fifo_is_empty(&ofi->unposted))) {
         repost(ofi);
     }
     events += ofi_pay(ofi);
+    events += ofi_send_all(ofi);
     return events + ofi_timers(ofi);
 }
 
@@ -179,7 +227,8 @@ static int set_timer(struct ofi_engine *ofi, uint64_t at)
 static bool has_work(const struct ofi_engine *ofi)
 {
     return !orl_fifo_is_empty(&ofi->base.finished) || !orl_mpsc_is_empty(&ofi->base.failed) ||
-           !orl_list_is_empty(&ofi->owing) || !orl_fifo_is_empty(&ofi->unposted);
+           !orl_list_is_empty(&ofi->owing) || !orl_list_is_empty(&ofi->unsent) ||
+           !orl_fifo_is_empty(&ofi->unposted) || ofi_large_has_work(ofi);
 }
 
 int ofi_arm(struct fab_engine *engine, int *fd)

@@ -66,6 +66,7 @@ static int make_half(struct ofi_engine *ofi, struct ofi_peer *peer, uint32_t ep,
     orl_list_init(&made->of_peer);
     orl_list_init(&made->owing);
     orl_list_init(&made->engine_owing);
+    ofi_half_large_init(made);
     orl_list_add_tail(&peer->halves, &made->of_peer);
     *half = made;
     return 0;
@@ -77,10 +78,9 @@ static void refuse(struct ofi_engine *ofi, struct ofi_peer *peer, uint32_t ep, i
 {
     struct ofi_header header = { .to = ep, .kind = OFI_KIND_WELCOME };
     struct ofi_welcome welcome = { .ep = ep, .status = status, .version = OFI_WIRE_VERSION };
-    struct ofi_parts parts = { .body = &welcome, .body_bytes = sizeof(welcome) };
 
     (void)snprintf(welcome.text, sizeof(welcome.text), "%s", text);
-    if (ofi_send(ofi, peer, &header, &parts) != 0) {
+    if (ofi_send(ofi, peer, &header, &welcome, sizeof(welcome)) != 0) {
         ofi_peer_drop(ofi, peer);
     }
 }
@@ -122,8 +122,7 @@ int ofi_say_welcome(struct ofi_engine *ofi, struct ofi_half *half)
     struct ofi_welcome welcome = {
         .ep = half->ep, .in = half->id, .limit = OFI_WINDOW, .version = OFI_WIRE_VERSION
     };
-    struct ofi_parts parts = { .body = &welcome, .body_bytes = sizeof(welcome) };
-    int status = ofi_send(ofi, half->peer, &header, &parts);
+    int status = ofi_send(ofi, half->peer, &header, &welcome, sizeof(welcome));
 
     half->wants_welcome = status != 0;
     return status;
@@ -208,10 +207,13 @@ static int introduce(struct ofi_engine *ofi, struct ofi_peer *peer, uint32_t ep,
     struct ofi_hello hello = { .cookie = ofi->cookie,
                                .ep = ep,
                                .name_bytes = (uint16_t)ofi->name_bytes };
-    struct ofi_parts parts = { .body = &hello, .body_bytes = sizeof(hello) };
 
+    /* What the endpoint has said before comes before. */
+    if (ofi_send_open(ofi, peer) != 0) {
+        return ORL_ERR_AGAIN;
+    }
     memcpy(hello.name, ofi->name, ofi->name_bytes);
-    return ofi_send(ofi, peer, &header, &parts);
+    return ofi_send(ofi, peer, &header, &hello, sizeof(hello));
 }
 
 static int say_hello(struct ofi_engine *ofi, struct ofi_ep *ep)
@@ -231,9 +233,12 @@ static int ping(struct ofi_engine *ofi, struct ofi_ep *ep)
     const struct ofi_header asks = { .to = ep->half, .kind = OFI_KIND_PING, .seq = ep->next };
     uint64_t pause = PING_FIRST << (ep->pings < 6 ? ep->pings : 6);
 
-    /* What the provider still has tells of the peer's end by itself. */
-    if (ep->ping_at != 0 && ep->peer->busy == 0) {
-        (void)introduce(ofi, ep->peer, ep->id, asks);
+    /* What the provider still has is a question as good as ours, and there may be no room for that.
+     */
+    if (ep->ping_at != 0) {
+        if (ep->peer->busy == 0) {
+            (void)introduce(ofi, ep->peer, ep->id, asks);
+        }
         ep->pings++;
     }
     if (ep->pings >= PINGS_MOST && ep->peer->suspect_since == 0) {

@@ -83,6 +83,8 @@ int ofi_reg(struct fab_engine *engine, struct fab_region *region)
         reg->base = region->base;
         reg->bytes = region->bytes;
         reg->access = region->access;
+        reg->users = 0;
+        reg->lent = NULL;
         region->slot[engine->index].word[0] = slot;
         region->slot[engine->index].word[1] = reg->gen;
     }
@@ -97,6 +99,7 @@ void ofi_dereg(struct fab_engine *engine, struct fab_region *region)
 
     orl_lock(&engine->tx);
     struct ofi_reg *reg = &ofi->regs.at[slot];
+    ofi_reg_end_use(ofi, reg);
     reg->is_live = false;
     /* A slot whose generations are used up is never given out again. */
     if (reg->gen != GEN_LAST) {
@@ -106,9 +109,9 @@ void ofi_dereg(struct fab_engine *engine, struct fab_region *region)
     orl_unlock(&engine->tx);
 }
 
-const struct ofi_reg *ofi_reg_find(const struct ofi_engine *ofi, uint32_t slot, uint32_t gen)
+struct ofi_reg *ofi_reg_find(const struct ofi_engine *ofi, uint32_t slot, uint32_t gen)
 {
-    const struct ofi_reg *reg;
+    struct ofi_reg *reg;
 
     if (slot >= ofi->regs.used) {
         return NULL;

@@ -44,6 +44,7 @@ int ofi_peer_get(struct ofi_engine *ofi, uint64_t cookie, const void *name, size
     orl_list_init(&made->halves);
     orl_list_init(&made->owing);
     orl_list_init(&made->troubled);
+    orl_list_init(&made->unsent);
     orl_map_init(&made->dead);
     orl_list_add_tail(&ofi->peers, &made->all);
     *peer = made;
@@ -52,16 +53,28 @@ int ofi_peer_get(struct ofi_engine *ofi, uint64_t cookie, const void *name, size
 
 /* A provider may have one entry for an address that came twice, as of an engine and of the one
  * that took its place; it would go with the first removal. */
-static bool is_shared(const struct ofi_engine *ofi, const struct ofi_peer *peer)
+static bool is_shared(const struct ofi_engine *ofi, fi_addr_t address)
 {
     struct orl_list *it;
 
     orl_list_each(it, &ofi->peers) {
-        if (container_of(it, struct ofi_peer, all)->address == peer->address) {
+        const struct ofi_peer *peer = container_of(it, struct ofi_peer, all);
+
+        if (peer->address == address || (peer->far.gen != 0 && peer->far.address == address)) {
             return true;
         }
     }
     return false;
+}
+
+void ofi_far_forget(struct ofi_engine *ofi, struct ofi_peer *peer)
+{
+    bool is_known = peer->far.gen != 0;
+
+    peer->far.gen = 0;
+    if (is_known && peer->far.under_way == 0 && !is_shared(ofi, peer->far.address)) {
+        (void)fi_av_remove(ofi->av, &peer->far.address, 1, 0);
+    }
 }
 
 void ofi_peer_drop(struct ofi_engine *ofi, struct ofi_peer *peer)
@@ -69,11 +82,13 @@ void ofi_peer_drop(struct ofi_engine *ofi, struct ofi_peer *peer)
     if (peer->busy != 0 || !orl_list_is_empty(&peer->eps) || !orl_list_is_empty(&peer->halves)) {
         return;
     }
+    ofi_open_drop(ofi, peer);
     (void)orl_map_del(&ofi->peer_of, peer->cookie);
     ofi_probe_end(peer);
     orl_list_del(&peer->all);
+    ofi_far_forget(ofi, peer);
     /* Not under traffic: what could not leave before the engine's end is still there. */
-    if (!is_shared(ofi, peer) && (!ofi->is_closing || ofi->nsending == 0)) {
+    if (!is_shared(ofi, peer->address) && (!ofi->is_closing || ofi->nsending == 0)) {
         (void)fi_av_remove(ofi->av, &peer->address, 1, 0);
     }
     orl_list_del(&peer->troubled);
@@ -97,9 +112,10 @@ void ofi_half_end(struct ofi_engine *ofi, struct ofi_half *half)
 
     for (uint32_t i = 0; i < OFI_WINDOW; i++) {
         if (half->early[i] != NULL) {
-            ofi_buffer_post(ofi, half->early[i]);
+            ofi_buffer_drop(ofi, half->early[i]);
         }
     }
+    ofi_half_large_end(ofi, half);
     ofi_table_del(&ofi->halves, half->id);
     orl_list_del(&half->of_peer);
     orl_list_del(&half->owing);
@@ -158,6 +174,7 @@ void ofi_peer_fail(struct ofi_engine *ofi, struct ofi_peer *peer, int native, co
     }
     orl_lock(&ofi->base.tx);
     peer->failure = 0;
+    ofi_open_drop(ofi, peer);
     ofi_farewells_drop(ofi, peer);
     ofi_peer_heard(peer);
     orl_list_del(&peer->troubled);

@@ -2,7 +2,8 @@
 /*
  * The choice of ports: which interfaces and cards, each by the best provider that has it, in which
  * order; and a verdict on every port that was looked at. Knows nothing of peers: what no host can
- * tell alone is left to the handshake, and doubtful ports come last.
+ * tell alone is left to the handshake. Doubtful ports come last, and bridges to what runs on this
+ * host not at all where a surer port is, so that nobody there finds a rank listening.
  */
 #include "fabric/ofi/ofi_pick.h"
 
@@ -263,15 +264,37 @@ static void apply_setting(struct search *search)
     }
 }
 
+static bool has_usable(const struct search *search, enum ofi_reach worst)
+{
+    for (unsigned i = 0; i < search->nfound; i++) {
+        if (search->found[i].refusal[0] == '\0' && search->found[i].reach <= worst) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void refuse_bridges(struct search *search)
+{
+    for (unsigned i = 0; i < search->nfound; i++) {
+        struct candidate *candidate = &search->found[i];
+
+        if (candidate->refusal[0] == '\0' && candidate->reach == OFI_REACH_BRIDGE &&
+            candidate->answer != FAB_NICS_PINNED) {
+            refuse(candidate,
+                   "a bridge without a card, and there are surer ones (ORIEL_NICS can name it)");
+        }
+    }
+}
+
 /* What reaches this host alone is used when it is named; or the first of such, when nothing else is
  * left: another would lead nowhere else. */
 static void apply_reach(struct search *search)
 {
-    bool has_one = false;
+    bool has_one = has_usable(search, OFI_REACH_BRIDGE);
 
-    for (unsigned i = 0; i < search->nfound; i++) {
-        has_one = has_one ||
-                  (search->found[i].refusal[0] == '\0' && search->found[i].reach != OFI_REACH_HOST);
+    if (has_usable(search, OFI_REACH_NETWORK)) {
+        refuse_bridges(search);
     }
     for (unsigned i = 0; i < search->nfound; i++) {
         struct candidate *candidate = &search->found[i];
@@ -318,8 +341,10 @@ static const char *words_of(const struct candidate *candidate)
     if (candidate->reach == OFI_REACH_HOST) {
         return "it reaches this host alone, and there is nothing better";
     }
-    return candidate->reach == OFI_REACH_DOUBTFUL ? "a bridge or tunnel: tried after the others"
-                                                  : "it is up";
+    if (candidate->reach == OFI_REACH_BRIDGE) {
+        return "a bridge without a card, and there is nothing surer";
+    }
+    return candidate->reach == OFI_REACH_DOUBTFUL ? "a tunnel: tried after the others" : "it is up";
 }
 
 /* Sorted candidates to descriptions; returns their number. */

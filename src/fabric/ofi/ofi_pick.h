@@ -14,7 +14,8 @@
 /* How far an interface reaches, as far as this host can tell; better first. */
 enum ofi_reach {
     OFI_REACH_NETWORK,
-    OFI_REACH_DOUBTFUL, /* a tunnel, a bridge for containers: after all others */
+    OFI_REACH_DOUBTFUL, /* a tunnel: after the others */
+    OFI_REACH_BRIDGE,   /* to containers or guests of this host: when there is nothing surer */
     OFI_REACH_HOST      /* this host alone: when there is nothing else */
 };
 

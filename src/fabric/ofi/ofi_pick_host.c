@@ -23,6 +23,7 @@
 
 #define PATH_BYTES 320
 #define STEP       16 /* interfaces that room is made for at once */
+#define STACK_MAX  4  /* interfaces on top of each other that are looked through */
 
 /* ---------------------------------------------------------------- the sys tree */
 
@@ -101,11 +102,50 @@ static bool port_is_up(const char *root, const char *name)
     return read_attribute(root, name, "carrier", text, sizeof(text)) && strcmp(text, "1") == 0;
 }
 
+/* The interface below that one, as the card of a VLAN; "": none. */
+static void find_below(const char *root, const char *name, char *below, size_t capacity)
+{
+    static const char head[] = "lower_";
+    char path[PATH_BYTES];
+    struct dirent *entry;
+    DIR *entries;
+
+    below[0] = '\0';
+    (void)snprintf(path, sizeof(path), "%s/%s", root, name);
+    entries = opendir(path);
+    if (entries == NULL) {
+        return;
+    }
+    while (below[0] == '\0' && (entry = readdir(entries)) != NULL) {
+        if (strncmp(entry->d_name, head, sizeof(head) - 1) == 0) {
+            (void)snprintf(below, capacity, "%.31s", entry->d_name + sizeof(head) - 1);
+        }
+    }
+    (void)closedir(entries);
+}
+
+/* Whether it is a card's, or a VLAN or bond of such. */
+static bool has_card(const char *root, const char *name)
+{
+    char top[FAB_NAME_BYTES];
+    char below[FAB_NAME_BYTES];
+
+    (void)snprintf(top, sizeof(top), "%.31s", name);
+    for (int depth = 0; depth < STACK_MAX && !has_entry(root, top, "device"); depth++) {
+        find_below(root, top, below, sizeof(below));
+        if (below[0] == '\0') {
+            return false;
+        }
+        memcpy(top, below, sizeof(top));
+    }
+    return has_entry(root, top, "device");
+}
+
 /* How far a bridge reaches by its ports: a card that is up, only virtual ones, or none. */
 static enum ofi_reach reach_of_bridge(const char *root, const char *name, bool *has_port)
 {
     char path[PATH_BYTES];
-    enum ofi_reach reach = OFI_REACH_DOUBTFUL;
+    enum ofi_reach reach = OFI_REACH_BRIDGE;
     DIR *ports;
 
     *has_port = false;
@@ -119,7 +159,7 @@ static enum ofi_reach reach_of_bridge(const char *root, const char *name, bool *
             continue;
         }
         *has_port = true;
-        if (has_entry(root, entry->d_name, "device")) {
+        if (has_card(root, entry->d_name)) {
             reach = OFI_REACH_NETWORK;
         }
     }

@@ -19,7 +19,7 @@ static bool is_aligned(const struct ofi_reg *reg, uint64_t offset, unsigned widt
     return ((uintptr_t)reg->base + offset) % width == 0;
 }
 
-static void owe(struct ofi_half *half, const struct ofi_debt *debt)
+void ofi_owe(struct ofi_half *half, const struct ofi_debt *debt)
 {
     half->debt[(half->first_debt + half->ndebts) % OFI_WINDOW] = *debt;
     half->ndebts++;
@@ -27,7 +27,8 @@ static void owe(struct ofi_half *half, const struct ofi_debt *debt)
 }
 
 /* The origin has checked the same before: a difference is damage or malice. */
-static int check(const struct ofi_reg *reg, enum fab_access wanted, uint64_t offset, uint64_t bytes)
+int ofi_access_check(const struct ofi_reg *reg, enum fab_access wanted, uint64_t offset,
+                     uint64_t bytes)
 {
     if (reg == NULL) {
         return ORL_ERR_GONE;
@@ -39,26 +40,25 @@ static int check(const struct ofi_reg *reg, enum fab_access wanted, uint64_t off
 }
 
 static void serve_put(struct ofi_engine *ofi, struct ofi_half *half,
-                      const struct ofi_header *header, const struct ofi_access *access,
-                      const unsigned char *data)
+                      const struct ofi_access *access, bool notifies, const unsigned char *data,
+                      size_t bytes)
 {
     const struct ofi_reg *reg = ofi_reg_find(ofi, access->slot, access->gen);
-    size_t bytes = header->bytes - sizeof(*access);
-    int status = check(reg, FAB_ACCESS_REMOTE_WRITE, access->offset, bytes);
+    int status = ofi_access_check(reg, FAB_ACCESS_REMOTE_WRITE, access->offset, bytes);
 
-    if (status == 0 && access->notifies != 0) {
-        status = check(reg, FAB_ACCESS_REMOTE_WRITE, access->other, sizeof(uint64_t));
+    if (status == 0 && notifies) {
+        status = ofi_access_check(reg, FAB_ACCESS_REMOTE_WRITE, access->other, sizeof(uint64_t));
         status = status == 0 && !is_aligned(reg, access->other, 8) ? ORL_ERR_INVAL : status;
     }
     if (status != 0) {
-        struct ofi_debt debt = { .kind = OFI_KIND_REFUSAL, .status = status, .seq = header->seq };
+        struct ofi_debt debt = { .kind = OFI_KIND_REFUSAL, .status = status, .number = half->next };
 
         half->refused++;
-        owe(half, &debt);
+        ofi_owe(half, &debt);
         return;
     }
     fab_put_apply(reg->base + access->offset, data, bytes);
-    if (access->notifies != 0) {
+    if (notifies) {
         (void)fab_amo_apply(reg->base + access->other, FAB_AMO_ADD, 8, access->operand, 0);
     }
 }
@@ -66,7 +66,7 @@ static void serve_put(struct ofi_engine *ofi, struct ofi_half *half,
 static void serve_get(struct ofi_half *half, const struct ofi_access *access)
 {
     struct ofi_debt debt = { .kind = OFI_KIND_ANSWER,
-                             .request = access->request,
+                             .number = access->request,
                              .serial = access->serial,
                              .slot = access->slot,
                              .gen = access->gen,
@@ -74,7 +74,7 @@ static void serve_get(struct ofi_half *half, const struct ofi_access *access)
                              .length = access->length,
                              .is_get = true };
 
-    owe(half, &debt);
+    ofi_owe(half, &debt);
 }
 
 static void serve_amo(struct ofi_engine *ofi, struct ofi_half *half,
@@ -82,10 +82,10 @@ static void serve_amo(struct ofi_engine *ofi, struct ofi_half *half,
 {
     const struct ofi_reg *reg = ofi_reg_find(ofi, access->slot, access->gen);
     struct ofi_debt debt = { .kind = OFI_KIND_ANSWER,
-                             .request = access->request,
+                             .number = access->request,
                              .serial = access->serial };
 
-    debt.status = check(reg, FAB_ACCESS_REMOTE_ATOMIC, access->offset, access->width);
+    debt.status = ofi_access_check(reg, FAB_ACCESS_REMOTE_ATOMIC, access->offset, access->width);
     if (debt.status == 0 &&
         ((access->width != 4 && access->width != 8) || access->amo >= FAB_AMO_KINDS ||
          !is_aligned(reg, access->offset, access->width))) {
@@ -95,18 +95,27 @@ static void serve_amo(struct ofi_engine *ofi, struct ofi_half *half,
         debt.value = fab_amo_apply(reg->base + access->offset, (enum fab_amo)access->amo,
                                    access->width, access->operand, access->other);
     }
-    owe(half, &debt);
+    ofi_owe(half, &debt);
 }
 
-void ofi_serve(struct ofi_engine *ofi, struct ofi_half *half, const struct ofi_header *header,
+void ofi_serve(struct ofi_engine *ofi, struct ofi_half *half, const struct ofi_piece *piece,
                const unsigned char *body)
 {
-    struct ofi_access access;
+    size_t bytes = ofi_wire_body(piece->kind);
+    struct ofi_access access = { 0 };
+    struct ofi_large_body large;
 
-    memcpy(&access, body, sizeof(access));
-    switch (header->kind) {
+    if (piece->kind == OFI_KIND_PULL || piece->kind == OFI_KIND_BORROW) {
+        memcpy(&large, body, sizeof(large));
+        (piece->kind == OFI_KIND_PULL ? ofi_serve_pull : ofi_serve_borrow)(ofi, half, &large);
+        return;
+    }
+    memcpy(&access, body, bytes);
+    switch (piece->kind) {
     case OFI_KIND_PUT:
-        serve_put(ofi, half, header, &access, body + sizeof(access));
+    case OFI_KIND_NOTIFY:
+        serve_put(ofi, half, &access, piece->kind == OFI_KIND_NOTIFY, body + bytes,
+                  piece->bytes - bytes);
         break;
     case OFI_KIND_GET:
         serve_get(half, &access);
@@ -122,18 +131,23 @@ void ofi_serve(struct ofi_engine *ofi, struct ofi_half *half, const struct ofi_h
 static int pay_one(struct ofi_engine *ofi, struct ofi_half *half)
 {
     const struct ofi_debt *debt = &half->debt[half->first_debt];
-    struct ofi_header header = { .to = half->ep, .kind = debt->kind };
-    struct ofi_answer answer = { .request = debt->request,
+    struct ofi_answer answer = { .ep = half->ep,
+                                 .number = debt->number,
                                  .serial = debt->serial,
                                  .status = debt->status,
-                                 .seq = debt->seq,
                                  .value = debt->value };
-    struct ofi_parts parts = { .body = &answer, .body_bytes = sizeof(answer) };
+    struct ofi_parts parts = { .kind = debt->kind, .body = &answer, .body_bytes = sizeof(answer) };
 
+    const struct ofi_grant grant = { .from = debt->offset, .key = debt->value, .loan = debt->slot };
+
+    if (debt->is_grant) {
+        parts.data = &grant;
+        parts.data_bytes = sizeof(grant);
+    }
     if (debt->is_get) {
         const struct ofi_reg *reg = ofi_reg_find(ofi, debt->slot, debt->gen);
 
-        answer.status = check(reg, FAB_ACCESS_REMOTE_READ, debt->offset, debt->length);
+        answer.status = ofi_access_check(reg, FAB_ACCESS_REMOTE_READ, debt->offset, debt->length);
         if (answer.status == 0 && debt->length > ofi->room - sizeof(answer)) {
             answer.status = ORL_ERR_RANGE;
         }
@@ -142,29 +156,30 @@ static int pay_one(struct ofi_engine *ofi, struct ofi_half *half)
             parts.data_bytes = debt->length;
         }
     }
-    /* Its credit goes along, if it goes. */
-    half->held--;
-    int status = ofi_send(ofi, half->peer, &header, &parts);
+    int status = ofi_append(ofi, half->peer, &parts);
     if (status != 0) {
-        half->held++;
         return status;
     }
+    half->held--;
     half->first_debt = (half->first_debt + 1) % OFI_WINDOW;
     half->ndebts--;
     return 0;
 }
 
+/* What follows anyway is waited for, as long as that stops nobody. */
 static bool has_news(const struct ofi_half *half)
 {
-    return half->wants_ack || half->told_seq != half->next ||
+    if (half->is_followed && !half->wants_ack && half->next - half->told_seq < OFI_WINDOW / 4) {
+        return false;
+    }
+    return half->wants_ack || half->told_seq != ofi_half_done(half) ||
            half->told_limit != half->next + OFI_WINDOW - half->held;
 }
 
 /* What one half owes. False: no room for all of it. */
 static bool pay_half(struct ofi_engine *ofi, struct ofi_half *half, int *events)
 {
-    struct ofi_header header = { .to = half->ep, .kind = OFI_KIND_ACK };
-    struct ofi_parts parts = { 0 };
+    struct ofi_header header = { .kind = OFI_KIND_ACK };
 
     /* What rides along is taken from the head of the peer's list: let it be this one. */
     orl_list_del(&half->owing);
@@ -178,8 +193,12 @@ static bool pay_half(struct ofi_engine *ofi, struct ofi_half *half, int *events)
         }
         (*events)++;
     }
+    /* The acknowledgement rides on what is to go to the peer anyway. */
+    if (ofi_send_open(ofi, half->peer) != 0) {
+        return false;
+    }
     if (has_news(half)) {
-        if (ofi_send(ofi, half->peer, &header, &parts) != 0) {
+        if (ofi_send(ofi, half->peer, &header, NULL, 0) != 0) {
             return false;
         }
         (*events)++;
