@@ -168,6 +168,30 @@ static void stop_target(void)
     t_sleep_ms(100);
 }
 
+/* Of a core. Address sanitizer makes each look dearer. */
+#ifdef __SANITIZE_ADDRESS__
+ #define WAITING_MOST 0.02
+#else
+ #define WAITING_MOST 0.01
+#endif
+
+/* What ten seconds of waiting cost, in seconds of CPU. A busy machine only ever adds to that: the
+ * least of a few counts. */
+static double cost_of_waiting(struct oriel_request **req)
+{
+    double least = 10;
+
+    for (int i = 0; i < 3 && least >= 10 * WAITING_MOST; i++) {
+        double cpu = t_cpu();
+
+        t_check_eq(oriel_wait_for(req, INT64_C(10) * 1000 * 1000 * 1000, NULL), ORIEL_ERR_TIMEOUT);
+        cpu = t_cpu() - cpu;
+        (void)fprintf(stderr, "%.1f ms of CPU in 10 s\n", cpu * 1e3);
+        least = cpu < least ? cpu : least;
+    }
+    return least;
+}
+
 static int wait_for_a_stopped_rank(int rank, void *arg)
 {
     struct oriel_mem *mem = NULL;
@@ -175,18 +199,13 @@ static int wait_for_a_stopped_rank(int rank, void *arg)
     unsigned char *memory = open_target(rank, &mem, &remote);
     struct oriel_request *req = NULL;
     unsigned char *data = calloc(1, BYTES);
-    double cpu;
 
     (void)arg;
     if (rank == 0) {
         t_check_ok(oriel_put(remote, 0, data, 8)); /* connected */
         stop_target();
         t_check_ok(oriel_put_start(remote, 0, data, BYTES, &req));
-        cpu = t_cpu();
-        t_check_eq(oriel_wait_for(&req, INT64_C(10) * 1000 * 1000 * 1000, NULL), ORIEL_ERR_TIMEOUT);
-        cpu = t_cpu() - cpu;
-        (void)fprintf(stderr, "%.1f ms of CPU in 10 s\n", cpu * 1e3);
-        t_check(cpu < 0.1);
+        t_check(cost_of_waiting(&req) < 10 * WAITING_MOST);
         t_check_eq(kill(board()->pid, SIGCONT), 0);
         t_check_ok(oriel_wait(&req, NULL));
     }

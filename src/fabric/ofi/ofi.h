@@ -146,6 +146,7 @@ struct ofi_peer {
     struct orl_list unsent;   /* engine->unsent: it has one */
     bool is_promised;         /* the last bundle said that it is followed */
     bool is_counted;          /* as an op that waits: nothing under way brings another look */
+    bool is_stalled;          /* the open slot has found no room; the end of a send brings some */
     struct ofi_far far;
 };
 
@@ -348,6 +349,8 @@ size_t ofi_open_room(const struct ofi_ep *ep, size_t body_bytes);
 int ofi_send_open(struct ofi_engine *ofi, struct ofi_peer *peer);
 /* Those of all peers. Takes tx. Returns how many went. */
 int ofi_send_all(struct ofi_engine *ofi);
+/* Whether one of them may go now; not those that wait for the end of a send. tx held. */
+bool ofi_send_has_work(const struct ofi_engine *ofi);
 /* Forget it. tx held. */
 void ofi_open_drop(struct ofi_engine *ofi, struct ofi_peer *peer);
 /* The endpoint has something unanswered: from now on its peer is asked when it is silent. tx held.

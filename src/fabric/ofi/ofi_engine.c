@@ -30,6 +30,7 @@ static void sent(struct ofi_engine *ofi, struct ofi_slot *slot)
     ofi->nsending--;
     peer->busy--;
     peer->large -= slot->is_large;
+    peer->is_stalled = false;
     ofi_slot_put(ofi, slot);
     if (ORL_UNLIKELY(peer->busy == 0)) {
         ofi_peer_drop(ofi, peer);
@@ -227,7 +228,7 @@ static int set_timer(struct ofi_engine *ofi, uint64_t at)
 static bool has_work(const struct ofi_engine *ofi)
 {
     return !orl_fifo_is_empty(&ofi->base.finished) || !orl_mpsc_is_empty(&ofi->base.failed) ||
-           !orl_list_is_empty(&ofi->owing) || !orl_list_is_empty(&ofi->unsent) ||
+           !orl_list_is_empty(&ofi->owing) || ofi_send_has_work(ofi) ||
            !orl_fifo_is_empty(&ofi->unposted) || ofi_large_has_work(ofi);
 }
 

@@ -136,6 +136,7 @@ static int send_slot(struct ofi_engine *ofi, struct ofi_peer *peer, uint32_t fla
         return 0;
     }
     if (is_full(ofi, peer) || peer->large >= LARGE_MOST) {
+        peer->is_stalled = peer->busy != 0;
         return ORL_ERR_AGAIN;
     }
     struct ofi_header header = { .to = slot->to,
@@ -144,6 +145,7 @@ static int send_slot(struct ofi_engine *ofi, struct ofi_peer *peer, uint32_t fla
                                  .numbered = slot->numbered,
                                  .flags = flags };
     int status = hand_over(ofi, peer, slot, &header);
+    peer->is_stalled = status != 0 && peer->busy != 0;
     if (status == 0) {
         count_open(ofi, peer, false);
         peer->is_promised = flags != 0;
@@ -156,6 +158,18 @@ static int send_slot(struct ofi_engine *ofi, struct ofi_peer *peer, uint32_t fla
 int ofi_send_open(struct ofi_engine *ofi, struct ofi_peer *peer)
 {
     return send_slot(ofi, peer, 0);
+}
+
+bool ofi_send_has_work(const struct ofi_engine *ofi)
+{
+    struct orl_list *it;
+
+    orl_list_each(it, &ofi->unsent) {
+        if (!container_of(it, struct ofi_peer, unsent)->is_stalled) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int ofi_send_all(struct ofi_engine *ofi)
