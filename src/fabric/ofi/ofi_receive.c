@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/log.h"
 #include "fabric/ofi/ofi.h"
 
@@ -150,7 +151,7 @@ static struct ofi_buffer *to_keep(struct ofi_engine *ofi, struct ofi_buffer *buf
     }
     *copy = (struct ofi_buffer){ .bytes = buffer->bytes, .refs = 1, .is_copy = true };
     copy->data = (unsigned char *)(copy + 1);
-    memcpy(copy->data, buffer->data, buffer->bytes);
+    orl_copy(copy->data, buffer->data, buffer->bytes);
     ofi_buffer_drop(ofi, buffer);
     return copy;
 }
