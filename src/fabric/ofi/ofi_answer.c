@@ -200,7 +200,8 @@ static void piece_stopped(struct ofi_engine *ofi, struct fab_op *op, int status)
     }
 }
 
-/* Nothing of the user's is at the provider, so forgetting is enough: late answers find nobody. */
+/* With the large transfers ended nothing of the user's is at the provider, so forgetting is enough:
+ * late answers find nobody. */
 void ofi_ep_stop(struct fab_ep *base, int status)
 {
     struct ofi_engine *ofi = ofi_of(base->engine);
